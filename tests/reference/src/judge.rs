@@ -26,6 +26,10 @@ pub(crate) struct Standing {
     pub(crate) eligible: bool,
     /// The scope of which it stops every younger ticket (rule E3).
     pub(crate) stops: Option<Side>,
+    /// Whether it waits for its turn at its provider: its key is free, and it is not passed over.
+    pub(crate) in_line: bool,
+    /// Whether it is the turn of this one at its provider, so that only the client holds it back.
+    pub(crate) in_front: bool,
 }
 
 impl Standing {
@@ -130,7 +134,14 @@ impl Model {
             let preceded = queue.iter().any(|older| older.precedes(record.provider));
             let holds = self.holds(record, at);
             let free = !preceded && !record.is_passed_over();
+            let of_provider = |held: &Held| held.side != Some(Side::Client);
+            let in_line = !record.is_passed_over() && holds.iter().all(|held| held.hold != Hold::Key);
+            let behind =
+                |older: &Standing| older.stops == Some(Side::Provider) && older.provider == record.provider;
+            let in_front = in_line && !holds.iter().any(of_provider) && !queue.iter().any(behind);
             queue.push(Standing {
+                in_line,
+                in_front,
                 ticket: record.ticket,
                 provider: record.provider,
                 eligible: free && holds.is_empty(),
@@ -147,7 +158,8 @@ impl Model {
         queue.iter().find(|one| one.eligible).map(|one| one.ticket)
     }
 
-    /// Which hold is told of a ticket, queued or not yet; none if it is eligible.
+    /// Which hold is told of a ticket, queued or not yet; none if it would be next. An older ticket is
+    /// told of whether it may go (E2, E4) or stops this one (E3).
     pub(crate) fn held_by(&self, record: &Record, at: u64) -> Option<Hold> {
         if record.is_passed_over() {
             return Some(Hold::Unpolled);
@@ -170,8 +182,8 @@ impl Model {
         }
         let queue = self.standing(at);
         let mut older = queue.iter().filter(|one| one.ticket < record.ticket);
-        let preceded = older.any(|one| one.precedes(record.provider));
-        preceded.then_some(Hold::Order)
+        let waits_before = |one: &Standing| one.in_front || (one.in_line && one.provider == record.provider);
+        older.any(waits_before).then_some(Hold::Order)
     }
 }
 

@@ -53,6 +53,11 @@ impl Model {
         }
     }
 
+    /// The latest instant that was seen.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// A newcomer: it starts at once, or is queued, or is refused.
     // rule E4: overdue tickets expire, then the newcomer is judged, then what is due is granted
     pub fn request(&mut self, request: &Request, now: u64) -> Result<Admitted, Refusal> {

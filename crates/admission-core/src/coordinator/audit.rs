@@ -1,0 +1,72 @@
+//! Every invariant of the machine, checked after each call under `--cfg audit`.
+//!
+//! It looks at everything, the slow way, and panics with the name of what is broken. Without the
+//! cfg it is not compiled.
+
+use super::Coordinator;
+use crate::queue::{NIL, State};
+use crate::scope::Pacer;
+use crate::verdict::{Verdict, judge};
+use crate::{Instant, Side};
+
+impl Coordinator {
+    pub(crate) fn audit(&self) {
+        self.queue.audit();
+        self.ready.audit();
+        self.timed.audit();
+        let slots = || self.queue.slots().map(|index| (index, self.queue.slot(index)));
+        let grants = self.hand_off.audit(self.queue.slab());
+        assert_eq!(self.client.granted, grants, "a hand-off for each grant");
+        assert!(self.batch.is_empty(), "no call leaves its batch");
+
+        let now = self.seen;
+        assert!(now < Instant::NEVER, "rule T2: now stays below never");
+        assert!(self.poll_timeout().is_none_or(|at| at > now), "rule T6: an alarm is in the future");
+        if self.queue.queued() == 0 && !self.is_idle_watched {
+            assert_eq!(self.poll_timeout(), None, "rule T6: no alarm with an empty queue");
+        }
+        assert!(!self.is_closed || self.queue.queued() == 0, "rule W4: nobody waits once closed");
+
+        let scopes = self.providers.iter().enumerate().map(|(p, scope)| (Side::Provider, Some(p), scope));
+        for (side, provider, scope) in scopes.chain([(Side::Client, None, &self.client)]) {
+            let here = || slots().filter(|(_, slot)| provider.is_none_or(|p| slot.provider as usize == p));
+            let count = |state| here().filter(|(_, slot)| slot.state == state).count() as u32;
+            assert_eq!(scope.granted, count(State::Granted), "grants of a scope");
+            assert_eq!(scope.running, count(State::Running), "running calls of a scope");
+            assert!(scope.granted + scope.running <= scope.max_concurrent, "rule L1: concurrency");
+            assert!(!scope.has_interval || scope.granted <= 1, "rule S2: one grant at a time");
+            for pacer in &scope.pacers {
+                let Pacer::Log(log) = pacer else { continue };
+                let holds = |(index, slot): &(u32, &crate::queue::Slot)| match slot.state {
+                    State::Granted => u128::from(self.queue.ask(*index, side).cost(log.unit)),
+                    State::Running
+                        if log.counts == crate::CountsFrom::Settled && !slot.flags.is_forgotten(side) =>
+                    {
+                        u128::from(self.queue.ask(*index, side).cost(log.unit))
+                    }
+                    _ => 0,
+                };
+                log.audit(here().map(|entry| holds(&entry)).sum());
+            }
+        }
+        for (provider, scope) in self.providers.iter().enumerate() {
+            let provider = provider as u32;
+            let front = self.queue.front(provider);
+            let verdict = (front != NIL)
+                .then(|| judge(scope, Side::Provider, self.queue.ask(front, Side::Provider), now));
+            let (mut ready, mut timed) = (None, None);
+            match verdict {
+                Some(Verdict::Go) => ready = Some(self.queue.slot(front).seq),
+                Some(Verdict::Until(at, _)) if at < Instant::NEVER => timed = Some(at.as_nanos()),
+                _ => {}
+            }
+            assert_eq!(self.ready.key_of(provider), ready, "the providers whose oldest passes its provider");
+            assert_eq!(self.timed.key_of(provider), timed, "the providers that time holds back");
+        }
+        if let Some((_, provider)) = self.ready.peek() {
+            let ask = self.queue.ask(self.queue.front(provider), Side::Client);
+            let verdict = judge(&self.client, Side::Client, ask, now);
+            assert_ne!(verdict, Verdict::Go, "rule W6: whoever may go has been granted");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Grants that have not started, by the instant at which they are taken back (rule S4).
+//!
+//! A hand-off time is the configured one, halved some number of times (rule S4a). All grants with
+//! the same number lie in one list, and time does not run back, so each list is in the order of its
+//! instants: to put a grant in, to take one out and to find the first is a matter of a few steps.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::config::MIN_HAND_OFF;
+use crate::queue::{NIL, Slab, State};
+use crate::time::nanos;
+use crate::{ConfigError, Instant};
+
+#[derive(Clone, Debug)]
+pub(crate) struct HandOff {
+    lists: Vec<List>,
+}
+
+#[derive(Clone, Debug)]
+struct List {
+    nanos: u64,
+    first: u32,
+    last: u32,
+}
+
+impl HandOff {
+    pub(crate) fn try_new(full: Duration) -> Result<Self, ConfigError> {
+        let mut lists = Vec::new();
+        let least = nanos(MIN_HAND_OFF);
+        let mut nanos = nanos(full);
+        loop {
+            lists.try_reserve(1).map_err(|_| ConfigError::OutOfMemory)?;
+            lists.push(List { nanos, first: NIL, last: NIL });
+            if nanos <= least {
+                return Ok(Self { lists });
+            }
+            nanos = (nanos / 2).max(least);
+        }
+    }
+
+    /// One halving more, down to the last.
+    pub(crate) fn halve(&self, halvings: &mut u8) {
+        if usize::from(*halvings) + 1 < self.lists.len() {
+            *halvings += 1;
+        }
+    }
+
+    /// The time that so many halvings leave.
+    pub(crate) fn time(&self, halvings: u8) -> Duration {
+        Duration::from_nanos(self.lists[usize::from(halvings)].nanos)
+    }
+
+    /// A ticket is granted now.
+    pub(crate) fn insert(&mut self, slab: &mut Slab, index: u32, halvings: u8, now: Instant) {
+        let list = &mut self.lists[usize::from(halvings)];
+        let last = list.last;
+        let slot = &mut slab[index];
+        slot.state = State::Granted;
+        slot.since = now;
+        slot.level = halvings;
+        slot.left = last;
+        slot.right = NIL;
+        if last == NIL {
+            list.first = index;
+        } else {
+            slab[last].right = index;
+        }
+        list.last = index;
+    }
+
+    /// A granted ticket starts, goes away, or is taken back.
+    pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
+        let (left, right, level) = (slab[index].left, slab[index].right, slab[index].level);
+        let list = &mut self.lists[usize::from(level)];
+        if left == NIL {
+            list.first = right;
+        } else {
+            slab[left].right = right;
+        }
+        if right == NIL {
+            list.last = left;
+        } else {
+            slab[right].left = left;
+        }
+    }
+
+    /// The first instant at which a grant is to be taken back.
+    pub(crate) fn first_due(&self, slab: &Slab) -> Option<Instant> {
+        let due = |list: &List| (list.first != NIL).then(|| slab[list.first].since.plus(list.nanos));
+        self.lists.iter().filter_map(due).min()
+    }
+
+    /// Adds the grants that are due to be taken back to `found`.
+    pub(crate) fn due(&self, slab: &Slab, now: Instant, found: &mut Vec<u32>) {
+        for list in &self.lists {
+            let mut index = list.first;
+            while index != NIL && slab[index].since.plus(list.nanos) <= now {
+                found.push(index);
+                index = slab[index].right;
+            }
+        }
+    }
+
+    /// Adds all grants of a provider to `found`.
+    pub(crate) fn of_provider(&self, slab: &Slab, provider: u32, found: &mut Vec<u32>) {
+        for list in &self.lists {
+            let mut index = list.first;
+            while index != NIL {
+                if slab[index].provider == provider {
+                    found.push(index);
+                }
+                index = slab[index].right;
+            }
+        }
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn audit(&self, slab: &Slab) -> u32 {
+        let mut count = 0;
+        for (level, list) in self.lists.iter().enumerate() {
+            let mut previous = NIL;
+            let mut index = list.first;
+            while index != NIL {
+                let slot = slab[index];
+                assert_eq!(slot.state, State::Granted, "hand-off: only grants");
+                assert_eq!((slot.left, usize::from(slot.level)), (previous, level), "hand-off: links");
+                assert!(previous == NIL || slab[previous].since <= slot.since, "hand-off: order");
+                count += 1;
+                previous = index;
+                index = slot.right;
+            }
+            assert_eq!(list.last, previous, "hand-off: tail");
+        }
+        count
+    }
+}

@@ -1,0 +1,158 @@
+//! A binary min-heap that knows where each of its members lies, so that any of them can be moved or
+//! taken out in O(log n). It orders deadlines, the providers that are ready, and those that wait
+//! for an instant. It allocates only when it holds more members, or larger ids, than ever before.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+
+const ABSENT: u32 = u32::MAX;
+
+/// Members are small dense numbers; each has one key, and equal keys are ordered by the number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heap {
+    entries: Vec<(u64, u32)>,
+    /// Where in `entries` a member is, or [`ABSENT`].
+    places: Vec<u32>,
+    #[cfg(steps)]
+    pub(crate) steps: crate::steps::Steps,
+}
+
+impl Heap {
+    pub(crate) fn try_reserve(&mut self, members: usize) -> Result<(), TryReserveError> {
+        self.entries.try_reserve_exact(members)?;
+        self.places.try_reserve_exact(members)
+    }
+
+    /// The smallest key and its member.
+    pub(crate) fn peek(&self) -> Option<(u64, u32)> {
+        self.entries.first().copied()
+    }
+
+    /// Puts a member in, or moves it to another key.
+    pub(crate) fn set(&mut self, id: u32, key: u64) {
+        let index = id as usize;
+        if index >= self.places.len() {
+            self.places.resize(index + 1, ABSENT);
+        }
+        let place = self.places[index];
+        if place == ABSENT {
+            let last = self.entries.len();
+            self.entries.push((key, id));
+            self.places[index] = last as u32;
+            self.rise(last);
+        } else if self.entries[place as usize].0 != key {
+            self.entries[place as usize].0 = key;
+            let place = self.rise(place as usize);
+            self.sink(place);
+        }
+    }
+
+    /// Takes a member out, if it is in.
+    pub(crate) fn remove(&mut self, id: u32) {
+        let Some(&place) = self.places.get(id as usize) else { return };
+        if place == ABSENT {
+            return;
+        }
+        self.places[id as usize] = ABSENT;
+        let place = place as usize;
+        self.entries.swap_remove(place);
+        if place < self.entries.len() {
+            self.places[self.entries[place].1 as usize] = place as u32;
+            let place = self.rise(place);
+            self.sink(place);
+        }
+    }
+
+    fn rise(&mut self, mut place: usize) -> usize {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            #[cfg(steps)]
+            self.steps.count();
+            if self.entries[parent] <= self.entries[place] {
+                break;
+            }
+            self.swap(parent, place);
+            place = parent;
+        }
+        place
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let mut least = place;
+            for child in [2 * place + 1, 2 * place + 2] {
+                #[cfg(steps)]
+                self.steps.count();
+                if child < self.entries.len() && self.entries[child] < self.entries[least] {
+                    least = child;
+                }
+            }
+            if least == place {
+                return;
+            }
+            self.swap(least, place);
+            place = least;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        #[cfg(steps)]
+        self.steps.count();
+        self.entries.swap(a, b);
+        self.places[self.entries[a].1 as usize] = a as u32;
+        self.places[self.entries[b].1 as usize] = b as u32;
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn key_of(&self, id: u32) -> Option<u64> {
+        let &place = self.places.get(id as usize)?;
+        (place != ABSENT).then(|| self.entries[place as usize].0)
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn audit(&self) {
+        for (place, &(_, id)) in self.entries.iter().enumerate() {
+            assert_eq!(self.places[id as usize] as usize, place, "heap: a member's place");
+            assert!(place == 0 || self.entries[(place - 1) / 2] <= self.entries[place], "heap: order");
+        }
+        let present = self.places.iter().filter(|&&place| place != ABSENT).count();
+        assert_eq!(present, self.entries.len(), "heap: members");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_out_in_order_after_moves_and_removals() {
+        let mut heap = Heap::default();
+        let mut keys = alloc::vec![None; 64];
+        let mut seed = 1u64;
+        for _ in 0..10_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let id = (seed >> 33) % 64;
+            let key = (seed >> 40) % 16;
+            if (seed >> 60) % 3 == 0 {
+                heap.remove(id as u32);
+                keys[id as usize] = None;
+            } else {
+                heap.set(id as u32, key);
+                keys[id as usize] = Some(key);
+            }
+            let least = (0..64).filter_map(|id| Some((keys[id]?, id as u32))).min();
+            assert_eq!(heap.peek(), least);
+        }
+        let mut last = None;
+        while let Some(top) = heap.peek() {
+            assert!(last < Some(top));
+            last = Some(top);
+            heap.remove(top.1);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Names for what a coordinator knows: tickets, providers, units, keys, and the two scopes of a
+//! ticket. All are small copies without a lifetime; none is worth anything at another coordinator.
+
+/// One request to start, from its submission until its caller has let go of it.
+///
+/// The generation tells a ticket from a later one in the same slot, so that a call about a ticket
+/// that is gone does nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TicketId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl TicketId {
+    /// The slot that the ticket lies in: dense, reused, and below the most tickets that were ever
+    /// alive at once. A driver keeps what it knows of a ticket (a waker, say) in a table of its own
+    /// under this number; until [`Coordinator::handle_release`](crate::Coordinator::release), or a
+    /// [`Step::GiveUp`](crate::Step::GiveUp), no other ticket has it.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A named upstream, by its place in [`Config::providers`](crate::Config::providers).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProviderId(pub(crate) u32);
+
+impl ProviderId {
+    /// The provider at this place in the configuration. One that is not there is refused as
+    /// unknown when it is used.
+    #[must_use]
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Its place in the configuration.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a log counts: requests, tokens, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct UnitId(pub(crate) u16);
+
+impl UnitId {
+    /// The unit that every coordinator has, of which each ticket costs 1.
+    pub const REQUESTS: Self = Self(0);
+
+    /// The unit with this number, below [`Config::units`](crate::Config::units).
+    #[must_use]
+    pub const fn new(index: u16) -> Self {
+        Self(index)
+    }
+
+    /// Its number; 0 is requests.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Names one logical call; at most one ticket with it is granted or running (rule L1).
+///
+/// Compared exactly (rule D3). A driver whose callers name keys by text gives each text a number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Key(pub u64);
+
+/// What limits hang on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ScopeId {
+    /// The client: everything.
+    Client,
+    /// One provider.
+    Provider(ProviderId),
+}
+
+/// Which of a ticket's own two scopes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// The client.
+    Client,
+    /// The ticket's provider.
+    Provider,
+}

@@ -1,0 +1,270 @@
+//! Who has a key, and who waits for it (rules L1, E6).
+//!
+//! A key with one ticket is that ticket's number in a table and nothing else. Only a key that is
+//! shared gets a record, with one group for each provider at which it waits. While the key is free,
+//! the oldest ticket of each group stands in its provider's line as the group's delegate and the
+//! others are parked behind it; while the key is held, all are parked. So a key that comes free
+//! costs one step per provider at which it waits, however many wait there.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+
+use super::line::Line;
+use super::slab::{NIL, Slab};
+use crate::Key;
+
+/// Marks a number in the table as a record's.
+const RECORD: u32 = 1 << 31;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    table: HashTable<u32>,
+    records: Pool<Record>,
+    groups: Pool<Group>,
+    /// Finds a group by its key and provider.
+    group_table: HashTable<u32>,
+}
+
+/// What a key leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// The only ticket that has it.
+    Sole(u32),
+    /// The record of those that share it.
+    Shared(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    key: u64,
+    /// The ticket that is granted or running, or [`NIL`].
+    pub(crate) holder: u32,
+    /// How many tickets have the key, the holder and those passed over included.
+    pub(crate) tickets: u32,
+    pub(crate) first_group: u32,
+}
+
+/// The tickets of one key that wait at one provider, those passed over not included.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) record: u32,
+    provider: u32,
+    /// The one that stands in the provider's line, or [`NIL`].
+    pub(crate) delegate: u32,
+    pub(crate) parked: Line,
+    pub(crate) next: u32,
+    previous: u32,
+}
+
+impl Keys {
+    pub(crate) const fn new() -> Self {
+        Self {
+            table: HashTable::new(),
+            records: Pool::new(),
+            groups: Pool::new(),
+            group_table: HashTable::new(),
+        }
+    }
+
+    pub(crate) fn try_reserve(
+        &mut self,
+        tickets: usize,
+        slab: &Slab,
+    ) -> Result<(), hashbrown::TryReserveError> {
+        let records = &self.records;
+        self.table.try_reserve(tickets, |&entry| hash(key_of(entry, records, slab)))
+    }
+
+    pub(crate) fn find(&self, key: Key, slab: &Slab) -> Option<Entry> {
+        let found = self.table.find(hash(key.0), |&entry| key_of(entry, &self.records, slab) == key.0)?;
+        Some(decode(*found))
+    }
+
+    /// The first ticket with its key.
+    pub(crate) fn insert_sole(&mut self, key: Key, index: u32, slab: &Slab) {
+        let records = &self.records;
+        self.table.insert_unique(hash(key.0), index, |&entry| hash(key_of(entry, records, slab)));
+    }
+
+    /// The last one with it goes.
+    pub(crate) fn remove(&mut self, key: Key, slab: &Slab) {
+        let records = &self.records;
+        let found = self.table.find_entry(hash(key.0), |&entry| key_of(entry, records, slab) == key.0);
+        if let Ok(entry) = found {
+            let (entry, _) = entry.remove();
+            if let Entry::Shared(record) = decode(entry) {
+                self.records.remove(record);
+            }
+        }
+    }
+
+    /// Makes a record for a key that had one ticket.
+    pub(crate) fn share(&mut self, key: Key, holder: u32, slab: &Slab) -> u32 {
+        let record = Record { key: key.0, holder, tickets: 1, first_group: NIL };
+        let index = self.records.insert(record);
+        let records = &self.records;
+        if let Some(entry) = self.table.find_mut(hash(key.0), |&entry| key_of(entry, records, slab) == key.0)
+        {
+            *entry = index | RECORD;
+        }
+        index
+    }
+
+    pub(crate) fn record(&mut self, record: u32) -> &mut Record {
+        self.records.get_mut(record)
+    }
+
+    pub(crate) fn group(&mut self, group: u32) -> &mut Group {
+        self.groups.get_mut(group)
+    }
+
+    /// The group of a shared key at a provider, made if need be.
+    pub(crate) fn group_at(&mut self, record: u32, provider: u32) -> u32 {
+        let hash_here = group_hash(record, provider);
+        let groups = &self.groups;
+        let found = self.group_table.find(hash_here, |&group| {
+            let group = groups.get(group);
+            group.record == record && group.provider == provider
+        });
+        if let Some(&group) = found {
+            return group;
+        }
+        let next = self.records.get(record).first_group;
+        let group = self.groups.insert(Group {
+            record,
+            provider,
+            delegate: NIL,
+            parked: Line::new(),
+            next,
+            previous: NIL,
+        });
+        if next != NIL {
+            self.groups.get_mut(next).previous = group;
+        }
+        self.records.get_mut(record).first_group = group;
+        let groups = &self.groups;
+        self.group_table.insert_unique(hash_here, group, |&group| {
+            let group = groups.get(group);
+            group_hash(group.record, group.provider)
+        });
+        group
+    }
+
+    /// Forgets a group in which nobody is left.
+    pub(crate) fn drop_if_empty(&mut self, group: u32) {
+        let Group { record, provider, delegate, next, previous, .. } = *self.groups.get(group);
+        if delegate != NIL || !self.groups.get(group).parked.is_empty() {
+            return;
+        }
+        if next != NIL {
+            self.groups.get_mut(next).previous = previous;
+        }
+        if previous == NIL {
+            self.records.get_mut(record).first_group = next;
+        } else {
+            self.groups.get_mut(previous).next = next;
+        }
+        if let Ok(entry) = self.group_table.find_entry(group_hash(record, provider), |&other| other == group)
+        {
+            entry.remove();
+        }
+        self.groups.remove(group);
+    }
+
+    #[cfg(steps)]
+    pub(crate) fn steps(&self) -> u64 {
+        self.records.steps.total() + self.groups.steps.total()
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        (self.table.len(), self.records.live, self.groups.live)
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn group_table_len(&self) -> usize {
+        self.group_table.len()
+    }
+}
+
+fn decode(entry: u32) -> Entry {
+    if entry & RECORD == 0 { Entry::Sole(entry) } else { Entry::Shared(entry & !RECORD) }
+}
+
+fn key_of(entry: u32, records: &Pool<Record>, slab: &Slab) -> u64 {
+    match decode(entry) {
+        Entry::Sole(index) => slab[index].key().map_or(0, |key| key.0),
+        Entry::Shared(record) => records.get(record).key,
+    }
+}
+
+/// Scatters keys over the table, which reads the highest bits and the lowest.
+fn hash(key: u64) -> u64 {
+    let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
+    (wide as u64) ^ ((wide >> 64) as u64)
+}
+
+fn group_hash(record: u32, provider: u32) -> u64 {
+    hash(u64::from(record) << 32 | u64::from(provider))
+}
+
+/// Values under small reused numbers.
+#[derive(Clone, Debug)]
+struct Pool<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+    #[cfg(audit)]
+    live: usize,
+    #[cfg(steps)]
+    steps: crate::steps::Steps,
+}
+
+impl<T> Pool<T> {
+    const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            #[cfg(audit)]
+            live: 0,
+            #[cfg(steps)]
+            steps: crate::steps::Steps::new(),
+        }
+    }
+
+    fn insert(&mut self, value: T) -> u32 {
+        #[cfg(audit)]
+        {
+            self.live += 1;
+        }
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = Some(value);
+            return index;
+        }
+        self.slots.push(Some(value));
+        (self.slots.len() - 1) as u32
+    }
+
+    fn remove(&mut self, index: u32) {
+        #[cfg(audit)]
+        {
+            self.live -= 1;
+        }
+        self.slots[index as usize] = None;
+        self.free.push(index);
+    }
+}
+
+impl<T> Pool<T> {
+    fn get(&self, index: u32) -> &T {
+        #[cfg(steps)]
+        self.steps.count();
+        self.slots[index as usize].as_ref().expect("a number that was given out")
+    }
+
+    fn get_mut(&mut self, index: u32) -> &mut T {
+        #[cfg(steps)]
+        self.steps.count();
+        self.slots[index as usize].as_mut().expect("a number that was given out")
+    }
+}

@@ -1,0 +1,504 @@
+//! Who waits, in which order, and who stands in front.
+//!
+//! Owns: the tickets, one line per provider of those that only a provider or the client can hold
+//! back, the keys, and the deadlines. A ticket that waits for its key, or is passed over, stands in
+//! no line and rejoins at its own place. Lacks limits and time: it never says that a ticket may go,
+//! only which is the oldest; providers whose line changed are listed for those who judge.
+
+mod keys;
+mod line;
+mod slab;
+
+use alloc::vec::Vec;
+
+use self::keys::{Entry, Keys};
+use self::line::Line;
+use crate::heap::Heap;
+use crate::scope::Ask;
+use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
+
+pub(crate) use self::slab::{Flags, NIL, Slab, Slot, State};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    slab: Slab,
+    /// How many costs each ticket has beside its 1 request.
+    more_units: usize,
+    /// Those costs, by slot.
+    costs: Vec<u64>,
+    lanes: Vec<Lane>,
+    keys: Keys,
+    /// The deadlines of those that wait.
+    deadlines: Heap,
+    queued: u32,
+    /// Providers whose front may have changed since they were last judged.
+    changed: Vec<u32>,
+}
+
+/// The line of one provider.
+#[derive(Clone, Debug)]
+struct Lane {
+    line: Line,
+    /// How many in the line every log is asked about.
+    metered: u32,
+    is_changed: bool,
+}
+
+impl Queue {
+    /// `have_deadlines`: every ticket will have one, so room is made for them too; otherwise that is
+    /// left until some do.
+    pub(crate) fn try_new(
+        providers: usize,
+        units: u16,
+        tickets: usize,
+        have_deadlines: bool,
+    ) -> Result<Self, ConfigError> {
+        let mut queue = Self {
+            slab: Slab::new(),
+            more_units: usize::from(units) - 1,
+            costs: Vec::new(),
+            lanes: Vec::new(),
+            keys: Keys::new(),
+            deadlines: Heap::default(),
+            queued: 0,
+            changed: Vec::new(),
+        };
+        let costs = tickets.saturating_mul(queue.more_units);
+        queue
+            .slab
+            .try_reserve(tickets)
+            .and_then(|()| queue.costs.try_reserve_exact(costs))
+            .and_then(|()| queue.lanes.try_reserve_exact(providers))
+            .and_then(|()| queue.changed.try_reserve_exact(providers))
+            .and_then(|()| queue.deadlines.try_reserve(if have_deadlines { tickets } else { 0 }))
+            .map_err(|_| ConfigError::OutOfMemory)?;
+        queue.keys.try_reserve(tickets, &queue.slab).map_err(|_| ConfigError::OutOfMemory)?;
+        queue.lanes.resize(providers, Lane { line: Line::new(), metered: 0, is_changed: false });
+        Ok(queue)
+    }
+
+    /// How many wait, those passed over included.
+    pub(crate) fn queued(&self) -> u32 {
+        self.queued
+    }
+
+    pub(crate) fn has_room_for_ticket(&self) -> bool {
+        self.slab.has_room()
+    }
+
+    pub(crate) fn find(&self, ticket: TicketId) -> Option<u32> {
+        self.slab.find(ticket)
+    }
+
+    pub(crate) fn ticket(&self, index: u32) -> TicketId {
+        self.slab.ticket(index)
+    }
+
+    pub(crate) fn slot(&self, index: u32) -> &Slot {
+        &self.slab[index]
+    }
+
+    pub(crate) fn slot_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.slab[index]
+    }
+
+    /// The slots themselves, for the hand-off's lists.
+    pub(crate) fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
+    pub(crate) fn slab_mut(&mut self) -> &mut Slab {
+        &mut self.slab
+    }
+
+    /// All slot numbers, the free ones too; only resetting and closing look at all.
+    pub(crate) fn slots(&self) -> core::ops::Range<u32> {
+        0..self.slab.len()
+    }
+
+    /// What a ticket asks of one of its scopes.
+    pub(crate) fn ask(&self, index: u32, side: Side) -> Ask<'_> {
+        let first = index as usize * self.more_units;
+        Ask {
+            costs: &self.costs[first..first + self.more_units],
+            exempt: self.slab[index].flags.is_exempt(side),
+        }
+    }
+
+    /// The oldest ticket that only limits can hold back at a provider, or [`NIL`].
+    pub(crate) fn front(&self, provider: u32) -> u32 {
+        self.lanes[provider as usize].line.first()
+    }
+
+    /// How many in a provider's line its logs are asked about (rule R2).
+    pub(crate) fn metered_in_line(&self, provider: u32) -> u32 {
+        self.lanes[provider as usize].metered
+    }
+
+    /// Whether a ticket with this key is granted or running (rule L1).
+    pub(crate) fn is_busy(&mut self, key: Key) -> bool {
+        match self.keys.find(key, &self.slab) {
+            None => false,
+            Some(Entry::Sole(index)) => self.slab[index].state.holds_key(),
+            Some(Entry::Shared(record)) => self.keys.record(record).holder != NIL,
+        }
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        self.deadlines.peek().map(|(at, _)| Instant::from_nanos(at))
+    }
+
+    /// A ticket whose deadline has passed, which is not watched any more: it is to end.
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<u32> {
+        let (_, index) = self.deadlines.peek().filter(|&(at, _)| Instant::from_nanos(at) < now)?;
+        self.deadlines.remove(index);
+        Some(index)
+    }
+
+    #[cfg(steps)]
+    pub(crate) fn steps(&self) -> u64 {
+        self.slab.steps.total() + self.keys.steps() + self.deadlines.steps.total()
+    }
+
+    /// A provider must be judged anew: its line or its limits changed.
+    pub(crate) fn mark_changed(&mut self, provider: u32) {
+        let lane = &mut self.lanes[provider as usize];
+        if !lane.is_changed {
+            lane.is_changed = true;
+            self.changed.push(provider);
+        }
+    }
+
+    pub(crate) fn next_changed(&mut self) -> Option<u32> {
+        let provider = self.changed.pop()?;
+        self.lanes[provider as usize].is_changed = false;
+        Some(provider)
+    }
+
+    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`] or
+    /// [`Queue::take`].
+    pub(crate) fn create(
+        &mut self,
+        provider: u32,
+        key: Option<Key>,
+        costs: &[(UnitId, u64)],
+        deadline: Instant,
+    ) -> u32 {
+        let index = self.slab.insert(provider, key, deadline);
+        if self.more_units > 0 {
+            let first = index as usize * self.more_units;
+            if self.costs.len() < first + self.more_units {
+                self.costs.resize(first + self.more_units, 0);
+            }
+            let own = &mut self.costs[first..first + self.more_units];
+            own.fill(0);
+            add_costs(own, costs);
+        }
+        index
+    }
+
+    /// A new ticket waits.
+    pub(crate) fn enqueue(&mut self, index: u32) {
+        if let Some(key) = self.slab[index].key() {
+            self.join_key(key, index);
+        }
+        self.queued += 1;
+        self.wait(index);
+    }
+
+    /// A ticket whose grant is taken back waits again: passed over, or at its own place.
+    pub(crate) fn requeue(&mut self, index: u32, aside: bool) {
+        self.release_key(index);
+        self.queued += 1;
+        self.slab[index].flags.set(Flags::TAKEN_BACK);
+        if aside {
+            self.slab[index].state = State::Aside;
+            self.watch_deadline(index);
+        } else {
+            self.wait(index);
+        }
+    }
+
+    /// A ticket that was passed over is not any more.
+    pub(crate) fn bring_back(&mut self, index: u32) {
+        self.stand(index);
+    }
+
+    /// A ticket, new or waiting in its line, takes its key: it is granted.
+    pub(crate) fn take(&mut self, index: u32, is_new: bool) {
+        let slot = self.slab[index];
+        if is_new {
+            if let Some(key) = slot.key() {
+                self.join_key(key, index);
+            }
+        } else {
+            self.leave_line(index);
+            self.deadlines.remove(index);
+            self.queued -= 1;
+        }
+        let Some(key) = slot.key() else { return };
+        let Some(Entry::Shared(record)) = self.keys.find(key, &self.slab) else { return };
+        let own = self.slab[index].group;
+        if own != NIL {
+            self.slab[index].group = NIL;
+            self.keys.group(own).delegate = NIL;
+            self.keys.drop_if_empty(own);
+        }
+        self.keys.record(record).holder = index;
+        let mut group = self.keys.record(record).first_group;
+        while group != NIL {
+            let delegate = core::mem::replace(&mut self.keys.group(group).delegate, NIL);
+            if delegate != NIL {
+                self.leave_line(delegate);
+                self.park(delegate, group);
+            }
+            group = self.keys.group(group).next;
+        }
+    }
+
+    /// A waiting ticket goes away, and those behind it move up.
+    pub(crate) fn leave(&mut self, index: u32) {
+        self.queued -= 1;
+        self.deadlines.remove(index);
+        let slot = self.slab[index];
+        match slot.state {
+            State::InLine => {
+                self.leave_line(index);
+                if slot.group != NIL {
+                    self.keys.group(slot.group).delegate = NIL;
+                    self.send_delegate(slot.group);
+                    self.keys.drop_if_empty(slot.group);
+                }
+            }
+            State::Parked => {
+                self.keys.group(slot.group).parked.remove(&mut self.slab, index);
+                self.keys.drop_if_empty(slot.group);
+            }
+            _ => {}
+        }
+        self.slab[index].group = NIL;
+        self.quit_key(index);
+    }
+
+    /// A granted or running ticket is over: its key is free.
+    pub(crate) fn finish(&mut self, index: u32) {
+        self.release_key(index);
+        self.quit_key(index);
+    }
+
+    /// Nothing is left of a ticket that has left or finished.
+    pub(crate) fn forget(&mut self, index: u32) {
+        self.slab.remove(index);
+    }
+
+    /// From now on logs of this side are not asked about this waiting ticket (rule D2).
+    pub(crate) fn exempt(&mut self, index: u32, side: Side) {
+        let slot = &mut self.slab[index];
+        let was_metered = !slot.flags.is_exempt_somewhere();
+        slot.flags.exempt(side);
+        if was_metered && slot.state == State::InLine {
+            self.lanes[slot.provider as usize].metered -= 1;
+        }
+    }
+
+    /// One more ticket has this key.
+    fn join_key(&mut self, key: Key, index: u32) {
+        match self.keys.find(key, &self.slab) {
+            None => self.keys.insert_sole(key, index, &self.slab),
+            Some(Entry::Shared(record)) => self.keys.record(record).tickets += 1,
+            Some(Entry::Sole(other)) => {
+                let Slot { state, provider, .. } = self.slab[other];
+                let holder = if state.holds_key() { other } else { NIL };
+                let record = self.keys.share(key, holder, &self.slab);
+                self.keys.record(record).tickets = 2;
+                if state == State::InLine {
+                    let group = self.keys.group_at(record, provider);
+                    self.keys.group(group).delegate = other;
+                    self.slab[other].group = group;
+                }
+            }
+        }
+    }
+
+    /// One ticket less has its key, which it does not hold.
+    fn quit_key(&mut self, index: u32) {
+        let Some(key) = self.slab[index].key() else { return };
+        match self.keys.find(key, &self.slab) {
+            Some(Entry::Shared(record)) => {
+                self.keys.record(record).tickets -= 1;
+                if self.keys.record(record).tickets == 0 {
+                    self.keys.remove(key, &self.slab);
+                }
+            }
+            _ => self.keys.remove(key, &self.slab),
+        }
+    }
+
+    /// A ticket does not hold its key any more: at each provider the oldest that waits for it may
+    /// stand in line (rule E6).
+    fn release_key(&mut self, index: u32) {
+        let Some(key) = self.slab[index].key() else { return };
+        let Some(Entry::Shared(record)) = self.keys.find(key, &self.slab) else { return };
+        self.keys.record(record).holder = NIL;
+        let mut group = self.keys.record(record).first_group;
+        while group != NIL {
+            self.send_delegate(group);
+            group = self.keys.group(group).next;
+        }
+    }
+
+    /// A ticket waits: it takes its place, and its deadline counts.
+    fn wait(&mut self, index: u32) {
+        self.watch_deadline(index);
+        self.stand(index);
+    }
+
+    fn watch_deadline(&mut self, index: u32) {
+        let deadline = self.slab[index].deadline;
+        if deadline < Instant::NEVER {
+            self.deadlines.set(index, deadline.as_nanos());
+        }
+    }
+
+    /// Puts a waiting ticket where it belongs: in line, or behind its key.
+    fn stand(&mut self, index: u32) {
+        let slot = self.slab[index];
+        let entry = slot.key().and_then(|key| self.keys.find(key, &self.slab));
+        let Some(Entry::Shared(record)) = entry else {
+            return self.enter_line(index);
+        };
+        let group = self.keys.group_at(record, slot.provider);
+        let delegate = self.keys.group(group).delegate;
+        if self.keys.record(record).holder != NIL {
+            self.park(index, group);
+        } else if delegate == NIL {
+            self.delegate(index, group);
+        } else if slot.seq < self.slab[delegate].seq {
+            self.leave_line(delegate);
+            self.park(delegate, group);
+            self.delegate(index, group);
+        } else {
+            self.park(index, group);
+        }
+    }
+
+    /// If nobody stands in line for a group, its oldest does from now on.
+    fn send_delegate(&mut self, group: u32) {
+        let oldest = self.keys.group(group).parked.first();
+        let record = self.keys.group(group).record;
+        if oldest != NIL && self.keys.group(group).delegate == NIL && self.keys.record(record).holder == NIL {
+            self.keys.group(group).parked.remove(&mut self.slab, oldest);
+            self.delegate(oldest, group);
+        }
+    }
+
+    fn delegate(&mut self, index: u32, group: u32) {
+        self.keys.group(group).delegate = index;
+        self.slab[index].group = group;
+        self.enter_line(index);
+    }
+
+    fn park(&mut self, index: u32, group: u32) {
+        self.slab[index].state = State::Parked;
+        self.slab[index].group = group;
+        self.keys.group(group).parked.insert(&mut self.slab, index);
+    }
+
+    fn enter_line(&mut self, index: u32) {
+        let slot = &mut self.slab[index];
+        slot.state = State::InLine;
+        let provider = slot.provider;
+        let is_metered = !slot.flags.is_exempt_somewhere();
+        let lane = &mut self.lanes[provider as usize];
+        lane.line.insert(&mut self.slab, index);
+        lane.metered += u32::from(is_metered);
+        if lane.line.first() == index {
+            self.mark_changed(provider);
+        }
+    }
+
+    fn leave_line(&mut self, index: u32) {
+        let slot = &self.slab[index];
+        let provider = slot.provider;
+        let is_metered = !slot.flags.is_exempt_somewhere();
+        let lane = &mut self.lanes[provider as usize];
+        let was_first = lane.line.first() == index;
+        lane.line.remove(&mut self.slab, index);
+        lane.metered -= u32::from(is_metered);
+        if was_first {
+            self.mark_changed(provider);
+        }
+    }
+}
+
+/// Adds stated costs to those in the units after requests; what is stated in requests is not asked.
+pub(crate) fn add_costs(own: &mut [u64], costs: &[(UnitId, u64)]) {
+    for &(unit, cost) in costs {
+        if let Some(place) = unit.index().checked_sub(1) {
+            own[place] = own[place].saturating_add(cost);
+        }
+    }
+}
+
+#[cfg(audit)]
+impl Queue {
+    pub(crate) fn audit(&self) {
+        use alloc::collections::{BTreeMap, BTreeSet};
+        let mut keys: BTreeMap<u64, (u32, Vec<u32>)> = BTreeMap::new();
+        let mut queued = 0;
+        let mut with_deadline = 0;
+        for index in self.slots() {
+            let slot = self.slot(index);
+            let is_here = slot.state.is_queued();
+            queued += u32::from(is_here);
+            if is_here && slot.deadline < Instant::NEVER {
+                with_deadline += 1;
+                assert_eq!(
+                    self.deadlines.key_of(index),
+                    Some(slot.deadline.as_nanos()),
+                    "a waiting deadline"
+                );
+            }
+            if matches!(slot.state, State::Free | State::Ended(_)) {
+                continue;
+            }
+            if let Some(key) = slot.key() {
+                let (holders, tickets) = keys.entry(key.0).or_default();
+                *holders += u32::from(slot.state.holds_key());
+                tickets.push(index);
+            }
+        }
+        assert_eq!(self.queued, queued, "the count of those that wait");
+        assert_eq!(self.deadlines.len(), with_deadline, "deadlines of those that wait only");
+        self.deadlines.audit();
+        assert_eq!(self.keys.counts().0, keys.len(), "a key for each that a ticket has, and no more");
+        assert_eq!(self.keys.counts().2, self.keys.group_table_len(), "groups that can be found");
+        for (&key, (holders, tickets)) in &keys {
+            assert!(*holders <= 1, "rule L1: one ticket at a time per key");
+            // The oldest waiting ticket of each provider stands in line, if the key is free.
+            let mut seen = BTreeSet::new();
+            let mut waiting: Vec<&Slot> = tickets.iter().map(|&i| self.slot(i)).collect();
+            waiting.sort_by_key(|slot| slot.seq);
+            for slot in waiting.iter().filter(|slot| matches!(slot.state, State::InLine | State::Parked)) {
+                let is_delegate = *holders == 0 && seen.insert(slot.provider);
+                assert_eq!(slot.state == State::InLine, is_delegate, "rule E6: who stands in line for a key");
+            }
+            match self.keys.find(Key(key), &self.slab) {
+                Some(Entry::Sole(index)) => assert_eq!(tickets, &[index], "a sole ticket"),
+                Some(Entry::Shared(_)) => {}
+                None => panic!("a key that a ticket has"),
+            }
+        }
+        for (provider, lane) in self.lanes.iter().enumerate() {
+            let here = || {
+                self.slots()
+                    .map(|i| self.slot(i))
+                    .filter(move |slot| slot.state == State::InLine && slot.provider as usize == provider)
+            };
+            assert_eq!(lane.line.audit(&self.slab) as usize, here().count(), "a provider's line");
+            let metered = here().filter(|slot| !slot.flags.is_exempt_somewhere()).count();
+            assert_eq!(lane.metered as usize, metered, "the metered in a line");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Tickets, each in a slot of one cache line, addressed by number.
+//!
+//! A slot's three links serve whichever structure its ticket is in: the tree of a line while it
+//! waits, the list of the hand-off while it is granted. It is never in two. A generation tells a
+//! ticket from a later one in the same slot.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+
+use crate::{Hold, Instant, Key, Reason, Side, TicketId};
+
+/// No slot.
+pub(crate) const NIL: u32 = u32::MAX;
+/// Slots that there can be: the key index uses the top bit of a number.
+const MOST_SLOTS: usize = (u32::MAX >> 1) as usize;
+
+/// Where a ticket is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nowhere: the slot is free.
+    Free,
+    /// Waits in its provider's line; its key, if it has one, is free.
+    InLine,
+    /// Waits behind its key.
+    Parked,
+    /// Waits, and is passed over until its caller polls it (rule S4).
+    Aside,
+    /// May start, and has not (rule S1).
+    Granted,
+    /// Has started, and is not over.
+    Running,
+    /// Was refused, and its caller has not been told. Holds nothing and counts nowhere.
+    Ended(Reason),
+}
+
+impl State {
+    pub(crate) fn is_queued(self) -> bool {
+        matches!(self, Self::InLine | Self::Parked | Self::Aside)
+    }
+
+    /// Whether a ticket in this state keeps others with its key from starting (rule L1).
+    pub(crate) fn holds_key(self) -> bool {
+        matches!(self, Self::Granted | Self::Running)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// The order of submission.
+    pub(crate) seq: u64,
+    key: u64,
+    /// Expires after it; once ended, the instant from which a retry may help.
+    pub(crate) deadline: Instant,
+    /// When it was granted or, once running, started.
+    pub(crate) since: Instant,
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+    pub(crate) parent: u32,
+    pub(crate) provider: u32,
+    generation: u32,
+    /// Its group among those that share its key, if there is one.
+    pub(crate) group: u32,
+    /// Once ended, what held it back.
+    pub(crate) hold: Option<Hold>,
+    pub(crate) flags: Flags,
+    pub(crate) state: State,
+    /// The hand-off list that it is in while granted.
+    pub(crate) level: u8,
+}
+
+impl Slot {
+    pub(crate) fn key(&self) -> Option<Key> {
+        self.flags.has(Flags::KEYED).then_some(Key(self.key))
+    }
+}
+
+/// What else is to be remembered of a ticket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    /// It has a key.
+    const KEYED: u16 = 1;
+    /// It was queued at a reset of the client's logs, which are not asked about it (rule D2).
+    const EXEMPT_CLIENT: u16 = 1 << 1;
+    /// The same for its provider's.
+    const EXEMPT_PROVIDER: u16 = 1 << 2;
+    /// It ran at a reset of the client's logs, which have forgotten it (rule D2).
+    const FORGOTTEN_CLIENT: u16 = 1 << 3;
+    /// The same for its provider's.
+    const FORGOTTEN_PROVIDER: u16 = 1 << 4;
+    /// Its grant was taken back, and it has not been polled since.
+    pub(crate) const TAKEN_BACK: u16 = 1 << 5;
+    /// It was polled since: its next grant gets the full hand-off time (rule S4a).
+    pub(crate) const FULL_TIME: u16 = 1 << 6;
+    /// Its deadline is the coordinator's longest wait, not its own (rule R2).
+    pub(crate) const MAX_WAIT: u16 = 1 << 7;
+
+    pub(crate) fn has(self, flag: u16) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: u16) {
+        self.0 |= flag;
+    }
+
+    pub(crate) fn clear(&mut self, flag: u16) {
+        self.0 &= !flag;
+    }
+
+    pub(crate) fn is_exempt(self, side: Side) -> bool {
+        self.has(match side {
+            Side::Client => Self::EXEMPT_CLIENT,
+            Side::Provider => Self::EXEMPT_PROVIDER,
+        })
+    }
+
+    pub(crate) fn is_exempt_somewhere(self) -> bool {
+        self.has(Self::EXEMPT_CLIENT | Self::EXEMPT_PROVIDER)
+    }
+
+    pub(crate) fn exempt(&mut self, side: Side) {
+        self.set(match side {
+            Side::Client => Self::EXEMPT_CLIENT,
+            Side::Provider => Self::EXEMPT_PROVIDER,
+        });
+    }
+
+    pub(crate) fn is_forgotten(self, side: Side) -> bool {
+        self.has(match side {
+            Side::Client => Self::FORGOTTEN_CLIENT,
+            Side::Provider => Self::FORGOTTEN_PROVIDER,
+        })
+    }
+
+    pub(crate) fn forget(&mut self, side: Side) {
+        self.set(match side {
+            Side::Client => Self::FORGOTTEN_CLIENT,
+            Side::Provider => Self::FORGOTTEN_PROVIDER,
+        });
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Slab {
+    slots: Vec<Slot>,
+    /// The first free slot; the others follow by their right links.
+    free: u32,
+    next_seq: u64,
+    #[cfg(steps)]
+    pub(crate) steps: crate::steps::Steps,
+}
+
+impl Slab {
+    pub(crate) const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NIL,
+            next_seq: 0,
+            #[cfg(steps)]
+            steps: crate::steps::Steps::new(),
+        }
+    }
+
+    pub(crate) fn try_reserve(&mut self, tickets: usize) -> Result<(), TryReserveError> {
+        self.slots.try_reserve_exact(tickets)
+    }
+
+    /// Whether one more ticket can be numbered.
+    pub(crate) fn has_room(&self) -> bool {
+        self.free != NIL || self.slots.len() < MOST_SLOTS
+    }
+
+    /// A slot for the next ticket in the order of submission.
+    pub(crate) fn insert(&mut self, provider: u32, key: Option<Key>, deadline: Instant) -> u32 {
+        let mut flags = Flags::default();
+        if key.is_some() {
+            flags.set(Flags::KEYED);
+        }
+        let mut slot = Slot {
+            seq: self.next_seq,
+            key: key.map_or(0, |key| key.0),
+            deadline,
+            since: Instant::ZERO,
+            left: NIL,
+            right: NIL,
+            parent: NIL,
+            provider,
+            generation: 0,
+            group: NIL,
+            hold: None,
+            flags,
+            state: State::Running,
+            level: 0,
+        };
+        self.next_seq += 1;
+        let index = self.free;
+        if index == NIL {
+            self.slots.push(slot);
+            return (self.slots.len() - 1) as u32;
+        }
+        let place = &mut self.slots[index as usize];
+        self.free = place.right;
+        slot.generation = place.generation;
+        *place = slot;
+        index
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) {
+        let free = self.free;
+        let slot = &mut self[index];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.right = free;
+        self.free = index;
+    }
+
+    /// The slot of a ticket, if it is still that ticket's.
+    pub(crate) fn find(&self, ticket: TicketId) -> Option<u32> {
+        let slot = self.slots.get(ticket.index as usize)?;
+        (slot.generation == ticket.generation && slot.state != State::Free).then_some(ticket.index)
+    }
+
+    pub(crate) fn ticket(&self, index: u32) -> TicketId {
+        TicketId { index, generation: self[index].generation }
+    }
+
+    /// All slots, the free ones too.
+    pub(crate) fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}
+
+impl core::ops::Index<u32> for Slab {
+    type Output = Slot;
+
+    fn index(&self, index: u32) -> &Slot {
+        #[cfg(steps)]
+        self.steps.count();
+        &self.slots[index as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Slab {
+    fn index_mut(&mut self, index: u32) -> &mut Slot {
+        #[cfg(steps)]
+        self.steps.count();
+        &mut self.slots[index as usize]
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() == 64, "a ticket is one cache line");

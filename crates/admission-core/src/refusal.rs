@@ -1,0 +1,119 @@
+//! Why a ticket does not start: for the moment ([`Hold`]) or for good ([`Refusal`]).
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::Side;
+
+/// A ticket that will not start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Why. Of several reasons the first in the order of [`Reason`] is told (rule D5).
+    pub reason: Reason,
+    /// What held the ticket back when it was refused, where something did.
+    pub held_by: Option<Hold>,
+    /// From now, no start is possible for at least so long (rule R1). `None` where time alone
+    /// mends nothing.
+    pub retry_after: Option<Duration>,
+}
+
+/// The ways for a ticket to end without a start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Its signal fired (rule W3).
+    Aborted,
+    /// The coordinator is closed (rule W4).
+    Closed,
+    /// The coordinator has no such provider.
+    UnknownProvider,
+    /// The coordinator has no such unit.
+    UnknownUnit,
+    /// It costs more than a log ever allows; [`Refusal::held_by`] names the log (rule L6).
+    ImpossibleCost,
+    /// It may not start at once, and was told not to wait (rule R1).
+    Exhausted,
+    /// Its wait would be, or was, longer than the coordinator allows (rule R2).
+    MaxWait,
+    /// The queue is full (rule W1).
+    Overflow,
+    /// Its own deadline has passed (rule W2).
+    AdmissionTimeout,
+}
+
+/// What holds a ticket back. Pacers are named by their place among their scope's pacers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Hold {
+    /// It was granted once and its caller did not run; it is passed over until it is polled (S4).
+    Unpolled,
+    /// Another ticket with its key is granted or running, or waits before it.
+    Key,
+    /// As many calls as the scope allows are granted or running.
+    Concurrency(Side),
+    /// A grant of the scope has not started, and the scope has an interval (rule S2).
+    HandOff(Side),
+    /// Its provider is cooling down (rule L5).
+    Cooldown,
+    /// The last start was less than an interval ago.
+    Interval(Side, u16),
+    /// Too little is left in a window.
+    Log(Side, u16),
+    /// An older ticket goes first (rules E3, E4).
+    Order,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "client",
+            Self::Provider => "provider",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Aborted => "aborted",
+            Self::Closed => "the coordinator is closed",
+            Self::UnknownProvider => "unknown provider",
+            Self::UnknownUnit => "unknown unit",
+            Self::ImpossibleCost => "the cost is above a limit",
+            Self::Exhausted => "may not start at once",
+            Self::MaxWait => "the wait would be too long",
+            Self::Overflow => "the queue is full",
+            Self::AdmissionTimeout => "not admitted in time",
+        })
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unpolled => f.write_str("its caller, which did not take its last grant"),
+            Self::Key => f.write_str("its key, which is busy"),
+            Self::Concurrency(side) => write!(f, "the {side}'s concurrency"),
+            Self::HandOff(side) => write!(f, "a grant of the {side} that has not started"),
+            Self::Cooldown => f.write_str("the provider's cooldown"),
+            Self::Interval(side, n) => write!(f, "the {side}'s interval (pacer {n})"),
+            Self::Log(side, n) => write!(f, "the {side}'s window (pacer {n})"),
+            Self::Order => f.write_str("an older ticket"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.reason)?;
+        if let Some(hold) = self.held_by {
+            write!(f, ": held back by {hold}")?;
+        }
+        if let Some(after) = self.retry_after {
+            write!(f, "; try again in {after:?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Refusal {}

@@ -1,0 +1,104 @@
+//! The one place that says whether a ticket may go, and if not, what would have to happen.
+//!
+//! [`judge`] looks at one scope of a ticket. The newcomer is judged by both of its scopes; the scan
+//! keeps the providers whose oldest ticket passes its provider in order, and judges the first of
+//! them by the client; the alarm is set for the instants that verdicts name. The rest of rule E1
+//! needs no judgement: who waits for a key or is passed over stands in no line, and by rule E3 only
+//! the oldest ticket of a line can go, because whatever holds it back holds the younger ones too.
+//! [`Opening`] is the part that only time decides; estimates use it alone (rules R1, R2).
+
+use crate::pace::{Room, SlidingLog};
+use crate::scope::{Ask, Pacer, Scope};
+use crate::{Hold, Instant, Side, UnitId};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It may start now.
+    Go,
+    /// Time alone lets it start, at this instant.
+    Until(Instant, Hold),
+    /// It waits for somebody else: a call that ends, a grant that starts.
+    Blocked(Hold),
+}
+
+/// Whether one scope lets a ticket start.
+pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
+    if let Some(hold) = held_whoever_asks(scope, side) {
+        return Verdict::Blocked(hold);
+    }
+    let opening = Opening::of(scope, side, ask, now);
+    match opening.hold {
+        None => Verdict::Go,
+        Some(hold) if opening.held => Verdict::Blocked(hold),
+        Some(hold) => Verdict::Until(opening.at, hold),
+    }
+}
+
+/// What holds back every ticket of a scope, for as long as nobody ends or starts.
+pub(crate) fn held_whoever_asks(scope: &Scope, side: Side) -> Option<Hold> {
+    if scope.running + scope.granted >= scope.max_concurrent {
+        return Some(Hold::Concurrency(side));
+    }
+    // rule S2: the gap runs from a start that is still to come
+    (scope.has_interval && scope.granted > 0).then_some(Hold::HandOff(side))
+}
+
+/// When time opens a scope for a ticket: its cooldown and its pacers, and nothing else.
+pub(crate) struct Opening {
+    /// The latest of their instants; `now` if none is later.
+    pub(crate) at: Instant,
+    /// Which of them it is.
+    pub(crate) hold: Option<Hold>,
+    /// Whether one of them waits for more than time.
+    pub(crate) held: bool,
+}
+
+impl Opening {
+    pub(crate) fn of(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Self {
+        Self::gather(scope, side, ask, now, |log, cost| log.room(cost, now))
+    }
+
+    /// The same for somebody who stands behind others (rule R2): logs of requests count those ahead,
+    /// and what is held counts from now. Never later than the start can really be.
+    pub(crate) fn behind(scope: &Scope, side: Side, ask: Ask<'_>, ahead: u32, now: Instant) -> Self {
+        Self::gather(scope, side, ask, now, |log, cost| {
+            let ahead = if log.unit == UnitId::REQUESTS { u64::from(ahead) } else { 0 };
+            log.room_behind(ahead, cost, now)
+        })
+    }
+
+    fn gather(
+        scope: &Scope,
+        side: Side,
+        ask: Ask<'_>,
+        now: Instant,
+        room_in: impl Fn(&SlidingLog, u64) -> Room,
+    ) -> Self {
+        let mut opening = Self { at: now, hold: None, held: false };
+        opening.close_until(scope.not_before, Hold::Cooldown);
+        for (index, pacer) in scope.pacers.iter().enumerate() {
+            let index = index as u16;
+            let (room, hold) = match pacer {
+                Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
+                Pacer::Log(_) if ask.exempt => continue,
+                Pacer::Log(log) => (room_in(log, ask.cost(log.unit)), Hold::Log(side, index)),
+            };
+            match room {
+                Room::Now => {}
+                Room::At(at) => opening.close_until(at, hold),
+                Room::Held(at) => {
+                    opening.held = true;
+                    opening.close_until(at, hold);
+                }
+            }
+        }
+        opening
+    }
+
+    fn close_until(&mut self, at: Instant, hold: Hold) {
+        if at > self.at {
+            self.at = at;
+            self.hold = Some(hold);
+        }
+    }
+}

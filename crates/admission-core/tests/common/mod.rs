@@ -1,0 +1,321 @@
+//! The core and the reference model, driven by the same calls and compared after each.
+//!
+//! Owns the translation between the two and the comparison of everything that they say: answers,
+//! events, counts, the next alarm, hand-off and not-before times. Lacks any idea of which calls to
+//! make; the tests that mount it bring those.
+
+#![allow(dead_code)] // each test that mounts this uses a part of it
+
+use std::time::Duration;
+
+use admission_core as core;
+use admission_reference as model;
+
+use core::{Coordinator, Instant, Key, ProviderId, ScopeId, TicketId, UnitId};
+use model::Model;
+
+pub(crate) const MS: u64 = 1_000_000;
+
+/// One call into both.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Request(model::Request),
+    Step(u64),
+    Release(u64),
+    Abort(u64),
+    Timeout,
+    Cooldown(u32, u64),
+    Reset(Option<u32>),
+    Close,
+    Available(Option<u32>, u16),
+    WatchIdle(bool),
+}
+
+/// Both of them, and which ticket of the one is which of the other.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) core: Coordinator,
+    pub(crate) model: Model,
+    tickets: Vec<TicketId>,
+    /// When each ticket was refused, by the model's number.
+    refused_at: Vec<u64>,
+    alarm_is_exact: bool,
+    providers: u32,
+    pub(crate) grants: u64,
+    pub(crate) refusals: u64,
+    pub(crate) take_backs: u64,
+}
+
+impl Pair {
+    pub(crate) fn new(config: &model::Config) -> Self {
+        let is_log = |pacer: &model::Pacer| matches!(pacer, model::Pacer::Log { .. });
+        Self {
+            core: Coordinator::new(&core_config(config)).expect("a configuration that is in order"),
+            model: Model::new(config.clone()),
+            tickets: Vec::new(),
+            refused_at: Vec::new(),
+            // Of the client's budgets the alarm knows only what they say of the first that is ready.
+            alarm_is_exact: !config.client.pacers.iter().any(is_log),
+            providers: config.providers.len() as u32,
+            grants: 0,
+            refusals: 0,
+            take_backs: 0,
+        }
+    }
+
+    /// How many tickets there have been.
+    pub(crate) fn tickets(&self) -> u64 {
+        self.tickets.len() as u64
+    }
+
+    /// Makes one call at `now` and compares everything that can be seen after it.
+    pub(crate) fn call(&mut self, call: &Call, now: u64) -> Result<(), String> {
+        let at = Instant::from_nanos(now);
+        match call {
+            Call::Request(request) => self.request(request, now)?,
+            Call::Step(ticket) => {
+                let ours = self.core.step(self.ticket(*ticket), at);
+                let theirs = self.model.step(*ticket, now);
+                let refused_at = self.refused_at.get(*ticket as usize).copied().unwrap_or(now);
+                let elapsed = now.min(u64::MAX - 1).max(self.seen()).saturating_sub(refused_at);
+                same("step", &ours, &step(theirs, if refused_at == u64::MAX { 0 } else { elapsed }))?;
+            }
+            Call::Release(ticket) => {
+                self.core.handle_release(self.ticket(*ticket), at);
+                self.model.handle_release(*ticket, now);
+            }
+            Call::Abort(ticket) => {
+                self.core.handle_abort(self.ticket(*ticket), at);
+                self.model.handle_abort(*ticket, now);
+            }
+            Call::Timeout => {
+                self.core.handle_timeout(at);
+                self.model.handle_timeout(now);
+            }
+            Call::Cooldown(provider, delay) => {
+                self.core.cooldown(ProviderId::new(*provider), Duration::from_nanos(*delay), at);
+                self.model.cooldown(*provider, *delay, now);
+            }
+            Call::Reset(scope) => {
+                self.core.reset(scope_id(*scope), at);
+                self.model.reset(*scope, now);
+            }
+            Call::Close => {
+                self.core.close(at);
+                self.model.close(now);
+            }
+            Call::Available(scope, pacer) => {
+                let ours = self.core.available(scope_id(*scope), *pacer, at).unwrap_or(0);
+                same("available", &ours, &self.model.available(*scope, *pacer, now))?;
+            }
+            Call::WatchIdle(is_watched) => {
+                self.core.watch_idle(*is_watched);
+                self.model.watch_idle(*is_watched);
+            }
+        }
+        self.compare()
+    }
+
+    fn request(&mut self, request: &model::Request, now: u64) -> Result<(), String> {
+        let costs: Vec<(UnitId, u64)> =
+            request.costs.iter().map(|&(unit, cost)| (UnitId::new(unit), cost)).collect();
+        let mut ours = core::Request::new(ProviderId::new(request.provider)).costs(&costs);
+        ours.key = request.key.map(Key);
+        ours.timeout = request.timeout.map(Duration::from_nanos);
+        ours.may_wait = request.wait;
+        ours.may_start = !request.deferred;
+        let ours = self.core.request(&ours, Instant::from_nanos(now));
+        let theirs = self.model.request(request, now);
+        match (ours, theirs) {
+            (Ok(core::Admitted::Started(ticket)), Ok(model::Admitted::Started(number)))
+            | (Ok(core::Admitted::Queued(ticket)), Ok(model::Admitted::Queued(number))) => {
+                if number != self.tickets() {
+                    return Err(format!("the model counted ticket {number}"));
+                }
+                self.tickets.push(ticket);
+                self.refused_at.push(u64::MAX);
+                Ok(())
+            }
+            (Err(ours), Err(theirs)) => {
+                self.refusals += 1;
+                same("refusal", &ours, &refusal(theirs, 0))
+            }
+            (ours, theirs) => Err(format!("request: core {ours:?}, model {theirs:?}")),
+        }
+    }
+
+    fn compare(&mut self) -> Result<(), String> {
+        let seen = self.seen();
+        let ours: Vec<core::Event> = std::iter::from_fn(|| self.core.poll_event()).collect();
+        let mut theirs = Vec::new();
+        for event in self.model.take_events() {
+            theirs.push(match event {
+                model::Event::Granted(ticket) => {
+                    self.grants += 1;
+                    core::Event::Granted(self.ticket(ticket))
+                }
+                model::Event::TakenBack(ticket) => {
+                    self.take_backs += 1;
+                    core::Event::TakenBack(self.ticket(ticket))
+                }
+                model::Event::Refused(ticket, why) => {
+                    self.refusals += 1;
+                    self.refused_at[ticket as usize] = seen;
+                    core::Event::Refused(self.ticket(ticket), reason(why))
+                }
+            });
+        }
+        same("events", &ours, &theirs)?;
+        let counts = self.model.counts();
+        let counts = core::Counts { running: counts.running, granted: counts.granted, queued: counts.queued };
+        same("counts", &self.core.counts(), &counts)?;
+        let ours = self.core.poll_timeout().map(Instant::as_nanos);
+        let theirs = self.model.poll_timeout();
+        if self.alarm_is_exact {
+            same("alarm", &ours, &theirs)?;
+        } else if ours.unwrap_or(u64::MAX) > theirs.unwrap_or(u64::MAX) {
+            return Err(format!("alarm: core {ours:?} is later than {theirs:?}"));
+        }
+        for scope in std::iter::once(None).chain((0..self.providers).map(Some)) {
+            let ours = self.core.hand_off_time(scope_id(scope)).map(|time| time.as_nanos() as u64);
+            same("hand-off time", &ours, &Some(self.model.hand_off(scope)))?;
+        }
+        for provider in 0..self.providers {
+            let ours = self.core.not_before(ProviderId::new(provider)).as_nanos();
+            same("not before", &ours, &self.model.not_before(provider))?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything go, and checks that nothing is left (rule W5).
+    pub(crate) fn drain(&mut self, mut now: u64) -> Result<(), String> {
+        for round in 0.. {
+            if self.core.is_idle() {
+                break;
+            }
+            if round > 10_000 {
+                return Err(format!("stuck at {:?}", self.core.counts()));
+            }
+            for ticket in 0..self.tickets() {
+                match self.model.state(ticket) {
+                    Some(model::State::Queued { .. } | model::State::Granted) => {
+                        self.call(&Call::Step(ticket), now)?;
+                    }
+                    Some(model::State::Running | model::State::Ended(_)) => {
+                        self.call(&Call::Release(ticket), now)?;
+                    }
+                    None => {}
+                }
+            }
+            match self.model.poll_timeout() {
+                Some(at) => now = now.max(at),
+                None => now = now.saturating_add(MS),
+            }
+            self.call(&Call::Timeout, now)?;
+            if self.model.poll_timeout().is_none() && self.model.counts().running == 0 {
+                // What is left can never go: an instant that never comes.
+                for ticket in 0..self.tickets() {
+                    self.call(&Call::Release(ticket), now)?;
+                }
+            }
+        }
+        same("at the end", &self.core.counts(), &core::Counts::default())?;
+        same("the last alarm", &self.core.poll_timeout(), &None)
+    }
+
+    fn seen(&self) -> u64 {
+        self.model.now()
+    }
+
+    fn ticket(&self, number: u64) -> TicketId {
+        self.tickets[number as usize]
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, core: &T, model: &T) -> Result<(), String> {
+    if core == model { Ok(()) } else { Err(format!("{what}: core {core:?}, model {model:?}")) }
+}
+
+fn scope_id(scope: Option<u32>) -> ScopeId {
+    scope.map_or(ScopeId::Client, |provider| ScopeId::Provider(ProviderId::new(provider)))
+}
+
+fn side(side: model::Side) -> core::Side {
+    match side {
+        model::Side::Client => core::Side::Client,
+        model::Side::Provider => core::Side::Provider,
+    }
+}
+
+fn step(step: model::Step, elapsed: u64) -> core::Step {
+    match step {
+        model::Step::Start => core::Step::Start,
+        model::Step::Wait => core::Step::Wait,
+        model::Step::Running => core::Step::Running,
+        model::Step::Gone => core::Step::Gone,
+        model::Step::GiveUp(why) => core::Step::GiveUp(refusal(why, elapsed)),
+    }
+}
+
+/// The model tells the wait from the call that refused, the core from the call that tells.
+fn refusal(refusal: model::Refusal, elapsed: u64) -> core::Refusal {
+    let wait = refusal.retry_after.map(|wait| wait.saturating_sub(elapsed)).filter(|&wait| wait > 0);
+    core::Refusal {
+        reason: reason(refusal.reason),
+        held_by: refusal.held_by.map(|hold| match hold {
+            model::Hold::Concurrency(of) => core::Hold::Concurrency(side(of)),
+            model::Hold::HandOff(of) => core::Hold::HandOff(side(of)),
+            model::Hold::Cooldown => core::Hold::Cooldown,
+            model::Hold::Interval(of, pacer) => core::Hold::Interval(side(of), pacer),
+            model::Hold::Log(of, pacer) => core::Hold::Log(side(of), pacer),
+            model::Hold::Key => core::Hold::Key,
+            model::Hold::Order => core::Hold::Order,
+            model::Hold::Unpolled => core::Hold::Unpolled,
+        }),
+        retry_after: wait.map(Duration::from_nanos),
+    }
+}
+
+fn reason(reason: model::Reason) -> core::Reason {
+    match reason {
+        model::Reason::Aborted => core::Reason::Aborted,
+        model::Reason::Closed => core::Reason::Closed,
+        model::Reason::UnknownProvider => core::Reason::UnknownProvider,
+        model::Reason::UnknownUnit => core::Reason::UnknownUnit,
+        model::Reason::ImpossibleCost => core::Reason::ImpossibleCost,
+        model::Reason::Exhausted => core::Reason::Exhausted,
+        model::Reason::MaxWait => core::Reason::MaxWait,
+        model::Reason::Overflow => core::Reason::Overflow,
+        model::Reason::AdmissionTimeout => core::Reason::AdmissionTimeout,
+    }
+}
+
+fn core_config(config: &model::Config) -> core::Config {
+    let mut ours = core::Config::new();
+    ours.max_queued = config.max_queued;
+    ours.hand_off = Duration::from_nanos(config.hand_off);
+    ours.max_wait = config.max_wait.map(Duration::from_nanos);
+    ours.units = config.units;
+    ours.client = core_limits(&config.client);
+    ours.providers = config.providers.iter().map(core_limits).collect();
+    ours
+}
+
+fn core_limits(limits: &model::Limits) -> core::Limits {
+    let mut ours = core::Limits::new();
+    ours.max_concurrent = limits.max_concurrent;
+    for pacer in &limits.pacers {
+        ours = ours.pacer(match *pacer {
+            model::Pacer::Interval { interval, margin } => core::Pacer::Interval(
+                core::Interval::new(Duration::from_nanos(interval)).margin(Duration::from_nanos(margin)),
+            ),
+            model::Pacer::Log { unit, limit, window, margin, until_settled } => {
+                let log = core::Log::new(limit, Duration::from_nanos(window))
+                    .unit(UnitId::new(unit))
+                    .margin(Duration::from_nanos(margin));
+                core::Pacer::Log(if until_settled { log.until_settled() } else { log })
+            }
+        });
+    }
+    ours
+}
