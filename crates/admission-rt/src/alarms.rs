@@ -1,0 +1,252 @@
+//! Which runtimes have callers waiting, and for when their alarms are set.
+//!
+//! Owns: one entry per runtime, and the count of those who are booked with it. Lacks the act of
+//! arming, which is foreign code and happens outside the lock (see [`crate::shared`]).
+
+use admission_core::Instant;
+
+use crate::runtime::{Alarm, Bell, Runtime, RuntimeId};
+
+/// A [`Runtime`] as values, so that everything below the handles is compiled once.
+pub(crate) struct Host {
+    pub(crate) current: fn() -> Option<RuntimeId>,
+    pub(crate) alarm: fn(Bell) -> Box<dyn Alarm>,
+}
+
+impl Host {
+    pub(crate) const fn of<R: Runtime>() -> &'static Self {
+        R::HOST
+    }
+}
+
+trait Hosted {
+    const HOST: &'static Host;
+}
+
+impl<R: Runtime> Hosted for R {
+    const HOST: &'static Host = &Host { current: R::current, alarm: |bell| Box::new(R::alarm(bell)) };
+}
+
+/// Which alarm somebody counts on: none, or a place in the table, and whether it is counted there.
+///
+/// A ticket is counted while it waits. While it is granted it only remembers the place, for the
+/// case that the grant is taken back from a future that nobody polls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Booking(u16);
+
+impl Booking {
+    pub(crate) const NONE: Self = Self(0);
+    const COUNTED: u16 = 1 << 15;
+    /// How many places a booking can tell apart.
+    const PLACES: usize = Self::COUNTED as usize - 1;
+
+    const fn counted(place: usize) -> Self {
+        Self((place as u16 + 1) | Self::COUNTED)
+    }
+
+    pub(crate) const fn is_counted(self) -> bool {
+        self.0 & Self::COUNTED != 0
+    }
+
+    const fn resting(self) -> Self {
+        Self(self.0 & !Self::COUNTED)
+    }
+
+    fn place(self) -> Option<usize> {
+        usize::from(self.0 & !Self::COUNTED).checked_sub(1)
+    }
+}
+
+/// What a booking calls for, once the lock is gone.
+pub(crate) enum Booked {
+    /// Nothing: the alarm is there, or somebody is making it.
+    Done,
+    /// Make the alarm with this number. Drop what was in its place.
+    Make(u64, Option<Box<dyn Alarm>>),
+    /// More runtimes than can be told apart.
+    Full,
+}
+
+/// An alarm that must move, taken out of the table to be armed outside the lock. While it is out it
+/// counts as not there, so nobody else moves it.
+pub(crate) struct Move {
+    pub(crate) alarm: Box<dyn Alarm>,
+    pub(crate) until: Option<Instant>,
+    place: usize,
+    number: u64,
+}
+
+pub(crate) struct Alarms {
+    entries: Vec<Entry>,
+    made: u64,
+    /// Whether an alarm is dead and its callers have not all been told.
+    any_lost: bool,
+}
+
+struct Entry {
+    runtime: RuntimeId,
+    /// Tells this alarm's bell from that of an earlier one in the same place.
+    number: u64,
+    /// Not there while it is being made, and while it is being armed.
+    alarm: Option<Box<dyn Alarm>>,
+    /// What it was last armed for and has not rung for.
+    armed: Option<Instant>,
+    waiting: usize,
+    dead: bool,
+    /// If dead: nobody below this place among the tickets counts on it any more.
+    told: usize,
+}
+
+impl Alarms {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), made: 0, any_lost: false }
+    }
+
+    /// Counts a caller in, in place of wherever it was booked before.
+    pub(crate) fn book(&mut self, booking: &mut Booking, runtime: RuntimeId) -> Booked {
+        self.end(booking);
+        if let Some(place) = self.entries.iter().position(|e| e.runtime == runtime && !e.dead) {
+            self.entries[place].waiting += 1;
+            *booking = Booking::counted(place);
+            return Booked::Done;
+        }
+        self.made += 1;
+        let entry =
+            Entry { runtime, number: self.made, alarm: None, armed: None, waiting: 1, dead: false, told: 0 };
+        if let Some(place) = self.entries.iter().position(|e| e.dead && e.waiting == 0) {
+            let old = std::mem::replace(&mut self.entries[place], entry);
+            *booking = Booking::counted(place);
+            return Booked::Make(self.made, old.alarm);
+        }
+        let place = self.entries.len();
+        if place == Booking::PLACES {
+            return Booked::Full;
+        }
+        self.entries.push(entry);
+        *booking = Booking::counted(place);
+        Booked::Make(self.made, None)
+    }
+
+    /// The caller waits no more.
+    pub(crate) fn end(&mut self, booking: &mut Booking) {
+        self.rest(booking);
+        *booking = Booking::NONE;
+    }
+
+    /// The caller does not wait for the moment: its ticket is granted.
+    pub(crate) fn rest(&mut self, booking: &mut Booking) {
+        if booking.is_counted() {
+            if let Some(entry) = booking.place().and_then(|place| self.entries.get_mut(place)) {
+                entry.waiting -= 1;
+            }
+            *booking = booking.resting();
+        }
+    }
+
+    /// The caller waits again, and may not know it: its grant was taken back. If its alarm is gone
+    /// by now, any other will serve.
+    pub(crate) fn resume(&mut self, booking: &mut Booking) {
+        let (false, Some(place)) = (booking.is_counted(), booking.place()) else { return };
+        let lives = |place: &usize| self.entries.get(*place).is_some_and(|e| !e.dead);
+        let place = Some(place).filter(lives).or_else(|| self.entries.iter().position(|e| !e.dead));
+        *booking = place.map_or(Booking::NONE, Booking::counted);
+        if let Some(place) = place {
+            self.entries[place].waiting += 1;
+        }
+    }
+
+    /// Puts a new alarm into its place, or gives it back if its place is gone.
+    pub(crate) fn install(&mut self, number: u64, alarm: Box<dyn Alarm>) -> Option<Box<dyn Alarm>> {
+        match self.entry(number) {
+            Some(entry) => entry.alarm.replace(alarm),
+            None => Some(alarm),
+        }
+    }
+
+    /// The alarm has rung, and is set for nothing any more.
+    pub(crate) fn rang(&mut self, number: u64) {
+        if let Some(entry) = self.entry(number) {
+            entry.armed = None;
+        }
+    }
+
+    /// The alarm's runtime is gone. It stays in its place until the next booking needs one, because
+    /// this may be called from the alarm's own code.
+    pub(crate) fn lose(&mut self, number: u64) {
+        let Some(entry) = self.entry(number) else { return };
+        if !entry.dead {
+            entry.dead = true;
+            entry.armed = None;
+            entry.told = 0;
+            self.any_lost |= entry.waiting > 0;
+        }
+    }
+
+    pub(crate) const fn any_lost(&self) -> bool {
+        self.any_lost
+    }
+
+    /// The next dead alarm that somebody counts on: the booking to look for, and how far the
+    /// tickets have been told.
+    pub(crate) fn next_lost(&mut self) -> Option<(Booking, usize)> {
+        let lost = self.entries.iter().position(|e| e.dead && e.waiting > 0);
+        self.any_lost = lost.is_some();
+        lost.map(|place| (Booking::counted(place), self.entries[place].told))
+    }
+
+    /// Remembers how far the tickets have been told, or that everybody has been.
+    pub(crate) fn told(&mut self, booking: Booking, told: usize, all: bool) {
+        if let Some(entry) = booking.place().and_then(|place| self.entries.get_mut(place)) {
+            debug_assert!(!all || entry.waiting == 0, "a booking that is in no table");
+            entry.told = told;
+            if all {
+                entry.waiting = 0;
+            }
+        }
+    }
+
+    /// Whether any alarm must move, if `wanted` says when time next changes something. It is asked
+    /// only if somebody waits.
+    pub(crate) fn must_move(&self, wanted: impl Fn() -> Option<Instant>) -> bool {
+        self.entries.iter().any(|entry| entry.must_move(&wanted))
+    }
+
+    /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
+    /// that is noted here and not lost.
+    pub(crate) fn take_move(&mut self, wanted: Option<Instant>) -> Option<Move> {
+        let place = self.entries.iter().position(|entry| entry.must_move(|| wanted))?;
+        let entry = &mut self.entries[place];
+        let until = entry.target(|| wanted);
+        let alarm = entry.alarm.take()?;
+        entry.armed = until;
+        Some(Move { alarm, until, place, number: entry.number })
+    }
+
+    /// Puts an alarm back after it was armed, or gives it back if its place has been given away.
+    pub(crate) fn put_back(&mut self, moved: Move, dead: bool) -> Option<Box<dyn Alarm>> {
+        let Move { alarm, place, number, .. } = moved;
+        let Some(entry) = self.entries.get_mut(place).filter(|e| e.number == number) else {
+            return Some(alarm);
+        };
+        entry.alarm = Some(alarm);
+        if dead {
+            self.lose(number);
+        }
+        None
+    }
+
+    fn entry(&mut self, number: u64) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|e| e.number == number)
+    }
+}
+
+impl Entry {
+    /// An alarm that nobody counts on is set for nothing.
+    fn target(&self, wanted: impl Fn() -> Option<Instant>) -> Option<Instant> {
+        if self.waiting > 0 { wanted() } else { None }
+    }
+
+    fn must_move(&self, wanted: impl Fn() -> Option<Instant>) -> bool {
+        !self.dead && self.alarm.is_some() && self.armed != self.target(wanted)
+    }
+}

@@ -1,0 +1,170 @@
+//! Keys: what a caller names a call by, and the number that the machine compares.
+//!
+//! Owns: the interner, with a lock of its own that is never held together with the coordinator's.
+//! Lacks any hash that could stand for a text: two texts have one number only if they are the same
+//! (rule D3).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Names one logical call: at most one call with the same key is granted or running in a
+/// coordinator at any time, whichever provider it goes to (rules L1, E6).
+///
+/// A number is used as it is. A text is compared exactly, is remembered only while some call has
+/// it, and costs an allocation per call. A number never equals a text.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Key(Name);
+
+impl From<u64> for Key {
+    fn from(number: u64) -> Self {
+        Self(Name::Number(number))
+    }
+}
+
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Self(Name::Text(text.into()))
+    }
+}
+
+impl From<String> for Key {
+    fn from(text: String) -> Self {
+        Self(Name::Text(text.into()))
+    }
+}
+
+impl From<&String> for Key {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Name::Number(number) => number.fmt(f),
+            Name::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Name {
+    Number(u64),
+    Text(Box<str>),
+}
+
+/// The keys that have a number other than themselves: texts, and numbers that a text's number could
+/// be taken for.
+#[derive(Default)]
+pub(crate) struct Keys(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// Never walked, so that no decision depends on its order (rule O3).
+    numbers: HashMap<Arc<Name>, Entry>,
+    given: u64,
+}
+
+struct Entry {
+    /// The key of this very entry, for the next user to share.
+    name: Arc<Name>,
+    number: u64,
+    users: usize,
+}
+
+impl Keys {
+    /// The number of a key, and what keeps it so.
+    pub(crate) fn number(self: &Arc<Self>, key: Key) -> (u64, Option<KeyGuard>) {
+        match key.0 {
+            Name::Number(number) if number & INTERNED == 0 => (number, None),
+            name => {
+                let (number, guard) = self.intern(name);
+                (number, Some(guard))
+            }
+        }
+    }
+
+    fn intern(self: &Arc<Self>, name: Name) -> (u64, KeyGuard) {
+        let mut table = self.lock();
+        if let Some(entry) = table.numbers.get_mut(&name) {
+            entry.users += 1;
+            return (entry.number, KeyGuard { keys: self.clone(), name: entry.name.clone() });
+        }
+        // 2^63 names later a number would be given twice; at a billion a second that is 292 years.
+        let number = INTERNED | table.given;
+        table.given += 1;
+        let name = Arc::new(name);
+        table.numbers.insert(name.clone(), Entry { name: name.clone(), number, users: 1 });
+        (number, KeyGuard { keys: self.clone(), name })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The top bit marks numbers that were given out here.
+const INTERNED: u64 = 1 << 63;
+
+/// Keeps a key's number; dropped after the ticket that used it.
+pub(crate) struct KeyGuard {
+    keys: Arc<Keys>,
+    name: Arc<Name>,
+}
+
+impl Drop for KeyGuard {
+    fn drop(&mut self) {
+        let mut table = self.keys.lock();
+        let Some(entry) = table.numbers.get_mut(&self.name) else { return };
+        entry.users -= 1;
+        if entry.users == 0 {
+            table.numbers.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(keys: &Arc<Keys>, key: impl Into<Key>) -> (u64, Option<KeyGuard>) {
+        keys.number(key.into())
+    }
+
+    // rule D3
+    #[test]
+    fn a_key_is_forgotten_when_nobody_has_it() {
+        let keys = Arc::<Keys>::default();
+        let (first, a) = number(&keys, "repo");
+        let (second, b) = number(&keys, String::from("repo"));
+        let (other, c) = number(&keys, "Repo");
+        assert_eq!(first, second);
+        assert_ne!(first, other);
+        assert_eq!(keys.lock().numbers.len(), 2);
+        drop(a);
+        assert_eq!(number(&keys, "repo").0, first, "one of two is still there");
+        drop((b, c));
+        assert_eq!(keys.lock().numbers.len(), 0);
+        assert_ne!(number(&keys, "repo").0, first, "a number is not given twice");
+    }
+
+    // rule D3
+    #[test]
+    fn no_number_equals_a_text() {
+        let keys = Arc::<Keys>::default();
+        let (text, _a) = number(&keys, "text");
+        let (same, _b) = number(&keys, text);
+        assert_ne!(text, same, "a number with the top bit is a name like any other");
+        let (again, _c) = number(&keys, text);
+        assert_eq!(same, again);
+        for small in [0, 1, u64::MAX >> 1] {
+            let (number, guard) = number(&keys, small);
+            assert_eq!(number, small);
+            assert!(guard.is_none(), "as it is, without an entry");
+        }
+        let (digits, _d) = number(&keys, "7");
+        assert_ne!(digits, 7);
+    }
+}

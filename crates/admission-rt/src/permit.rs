@@ -1,0 +1,48 @@
+//! What a granted call holds.
+//!
+//! Owns: the release, exactly once, whatever happens. Lacks a type parameter: it needs no runtime.
+
+use std::fmt;
+use std::sync::Arc;
+
+use admission_core::TicketId;
+
+use crate::call::Rare;
+use crate::shared::Shared;
+
+/// The right to run one call, from its start until this is dropped (rule W7).
+///
+/// It holds the call's place in the concurrency of its scopes, and its key; windows that count
+/// `until_settled` begin to forget the call when it is dropped. Dropping never panics, also while
+/// the thread is unwinding, and costs one turn of the lock; whoever may go next is woken in it.
+/// A permit that is leaked holds its place for ever.
+#[must_use = "dropping a permit ends the call"]
+pub struct Permit {
+    shared: Arc<Shared>,
+    ticket: TicketId,
+    /// Dropped after the release: a key's number must not be given away while it is in use.
+    _rare: Option<Box<Rare>>,
+}
+
+impl Permit {
+    pub(crate) const fn new(shared: Arc<Shared>, ticket: TicketId, rare: Option<Box<Rare>>) -> Self {
+        Self { shared, ticket, _rare: rare }
+    }
+
+    /// Whether it is to be let go as soon as the operation was called (rule I3).
+    pub(crate) fn is_until_called(&self) -> bool {
+        self.shared.manner.until_called
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.release(self.ticket);
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}

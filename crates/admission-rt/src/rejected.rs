@@ -1,0 +1,351 @@
+//! Why a call was not admitted, in words that can be logged.
+//!
+//! Owns: the errors of waiting calls and the description of a limit. Lacks the reasons themselves,
+//! which the machine gives as numbers, and the names, which are looked up in [`crate::names`].
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::AbortReason;
+
+/// A call that was not admitted: its operation was never called.
+///
+/// Of several reasons the first in this order is told (rule D5): aborted, closed, unknown unit,
+/// impossible cost, then exhausted or max-wait, then overflow. No refusal is retried by this crate.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// Its abort signal fired before it started, with this reason (rules W3, S3).
+    Aborted(AbortReason),
+    /// The coordinator is closed (rule W4).
+    Closed,
+    /// It states a cost in a unit that the coordinator was not built with. `requests` cannot be
+    /// stated either: every call costs 1 of them.
+    UnknownUnit(Arc<str>),
+    /// It has to wait, and was polled where no runtime is running that could wake it in time.
+    NoRuntime,
+    /// It costs more than a limit ever allows, and would wait for ever (rule L6).
+    ImpossibleCost {
+        /// The limit.
+        limit: Limit,
+        /// What the call costs, in the limit's unit.
+        cost: u64,
+        /// The most that any call may cost.
+        allowed: u64,
+    },
+    /// It may not start at once, and was not to wait (rule R1): `try_acquire`, or a rate limiter
+    /// with [`Strategy::Reject`](crate::Strategy::Reject).
+    Exhausted {
+        /// What held it back, where one thing did.
+        held_by: Option<Limit>,
+        /// From the refusal on, no start is possible for at least so long.
+        retry_after: Option<Duration>,
+    },
+    /// Its wait would be, or was, longer than `max_wait` (rule R2).
+    MaxWait {
+        /// What held it back, where one thing did.
+        held_by: Option<Limit>,
+        /// The estimated wait, from the refusal on.
+        retry_after: Option<Duration>,
+    },
+    /// The queue is full (rule W1).
+    Overflow {
+        /// What held it back, where one thing did.
+        held_by: Option<Limit>,
+        /// From the refusal on, no start is possible for at least so long.
+        retry_after: Option<Duration>,
+    },
+    /// It was not granted within its admission timeout (rule W2).
+    AdmissionTimeout {
+        /// What held it back when its time was over, where one thing did.
+        held_by: Option<Limit>,
+        /// From the refusal on, no start is possible for at least so long.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Rejected {
+    /// How long it is certainly no use to try again; `None` where time alone mends nothing, or
+    /// nothing is known (rule R1). A lower bound: others may be served first.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Exhausted { retry_after, .. }
+            | Self::MaxWait { retry_after, .. }
+            | Self::Overflow { retry_after, .. }
+            | Self::AdmissionTimeout { retry_after, .. } => *retry_after,
+            Self::Aborted(_)
+            | Self::Closed
+            | Self::UnknownUnit(_)
+            | Self::NoRuntime
+            | Self::ImpossibleCost { .. } => None,
+        }
+    }
+
+    /// The limit that held the call back, where it was one.
+    #[must_use]
+    pub const fn held_by(&self) -> Option<&Limit> {
+        match self {
+            Self::ImpossibleCost { limit, .. } => Some(limit),
+            Self::Exhausted { held_by, .. }
+            | Self::MaxWait { held_by, .. }
+            | Self::Overflow { held_by, .. }
+            | Self::AdmissionTimeout { held_by, .. } => held_by.as_ref(),
+            Self::Aborted(_) | Self::Closed | Self::UnknownUnit(_) | Self::NoRuntime => None,
+        }
+    }
+
+    /// Whether the call's abort signal fired.
+    #[must_use]
+    pub const fn is_aborted(&self) -> bool {
+        matches!(self, Self::Aborted(_))
+    }
+
+    /// Whether the coordinator was closed.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
+    /// Whether the queue was full.
+    #[must_use]
+    pub const fn is_overflow(&self) -> bool {
+        matches!(self, Self::Overflow { .. })
+    }
+
+    /// Whether the admission timeout was over.
+    #[must_use]
+    pub const fn is_admission_timeout(&self) -> bool {
+        matches!(self, Self::AdmissionTimeout { .. })
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Limit { scope, .. }) = self.held_by() {
+            write!(f, "{}: ", scope.name())?;
+        }
+        match self {
+            Self::Aborted(reason) => return write!(f, "aborted: {reason}"),
+            Self::Closed => return f.write_str("closed"),
+            Self::UnknownUnit(unit) => return write!(f, "unknown unit: {unit}"),
+            Self::NoRuntime => return f.write_str("has to wait, but no runtime is running here"),
+            Self::ImpossibleCost { limit, cost, allowed } => {
+                return write!(f, "a cost of {cost} is above the {allowed} of {}", limit.kind);
+            }
+            Self::Exhausted { .. } => f.write_str("may not start at once")?,
+            Self::MaxWait { .. } => f.write_str("the wait is too long")?,
+            Self::Overflow { .. } => f.write_str("queue is full")?,
+            Self::AdmissionTimeout { .. } => f.write_str("not admitted in time")?,
+        }
+        if let Some(Limit { kind, .. }) = self.held_by() {
+            write!(f, ", held back by {kind}")?;
+        }
+        if let Some(after) = self.retry_after() {
+            write!(f, "; try again in {}", Brief(after))?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Rejected {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Aborted(reason) => reason.source(),
+            _ => None,
+        }
+    }
+}
+
+/// Why a `try_run` gave no value.
+#[derive(Clone, Debug)]
+pub enum RunError<E> {
+    /// The operation was never called.
+    Rejected(Rejected),
+    /// The operation's own error, as it is (rule R6).
+    Operation(E),
+}
+
+impl<E: fmt::Display> fmt::Display for RunError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected(rejected) => rejected.fmt(f),
+            Self::Operation(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for RunError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        // Displayed as what it holds, so the chain goes on behind that.
+        match self {
+            Self::Rejected(rejected) => rejected.source(),
+            Self::Operation(error) => error.source(),
+        }
+    }
+}
+
+impl<E> From<Rejected> for RunError<E> {
+    fn from(rejected: Rejected) -> Self {
+        Self::Rejected(rejected)
+    }
+}
+
+/// What holds a call back, or is too small for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// Whose limit it is.
+    pub scope: Scope,
+    /// Which limit it is.
+    pub kind: LimitKind,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.scope, self.kind)
+    }
+}
+
+/// What limits hang on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Scope {
+    /// The client: everything together.
+    Client,
+    /// The provider with this name. A limiter that stands alone is its own provider.
+    Provider(Arc<str>),
+}
+
+impl Scope {
+    fn name(&self) -> &str {
+        match self {
+            Self::Client => "client",
+            Self::Provider(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client => f.write_str("client"),
+            Self::Provider(name) => write!(f, "provider {name}"),
+        }
+    }
+}
+
+/// The kinds of limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum LimitKind {
+    /// So many calls at once.
+    Concurrency(u32),
+    /// So long between two starts, without the margin.
+    Interval(Duration),
+    /// So much in any window.
+    Window {
+        /// The most that may be spent in one window.
+        limit: u64,
+        /// The window's length, without the margin.
+        window: Duration,
+        /// What is counted: `requests`, or a unit that was named.
+        unit: Arc<str>,
+    },
+    /// The provider is cooling down.
+    Cooldown,
+    /// Another call with the same key runs, or is before it.
+    Key,
+    /// A call of the scope has been granted and has not started yet; the scope has an interval.
+    HandOff,
+    /// An older call goes first.
+    Order,
+    /// It was granted once, and its own future was not polled in time.
+    Unpolled,
+}
+
+impl fmt::Display for LimitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Concurrency(calls) => write!(f, "{calls} at once"),
+            Self::Interval(interval) => write!(f, "{} apart", Brief(*interval)),
+            Self::Window { limit, window, unit } if **unit == *REQUESTS => {
+                write!(f, "{limit} per {}", Brief(*window))
+            }
+            Self::Window { limit, window, unit } => write!(f, "{limit} {unit} per {}", Brief(*window)),
+            Self::Cooldown => f.write_str("a cooldown"),
+            Self::Key => f.write_str("its key, which is busy"),
+            Self::HandOff => f.write_str("a grant that has not started"),
+            Self::Order => f.write_str("an older call"),
+            Self::Unpolled => f.write_str("its own future, which was not polled"),
+        }
+    }
+}
+
+/// The unit that every coordinator has.
+pub(crate) const REQUESTS: &str = "requests";
+
+/// A duration with one decimal at most, as one reads it in a log.
+struct Brief(Duration);
+
+impl fmt::Display for Brief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        let (unit, name) = match nanos {
+            0 => return f.write_str("0 s"),
+            1..1_000 => return write!(f, "{nanos} ns"),
+            1_000..1_000_000 => (1_000, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        let (whole, tenth) = (nanos / unit, nanos % unit * 10 / unit);
+        match tenth {
+            0 => write!(f, "{whole} {name}"),
+            _ => write!(f, "{whole}.{tenth} {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn github(kind: LimitKind) -> Limit {
+        Limit { scope: Scope::Provider("github".into()), kind }
+    }
+
+    // rule R1
+    #[test]
+    fn a_refusal_reads_well_in_a_log() {
+        let window = LimitKind::Window { limit: 60, window: Duration::from_secs(60), unit: REQUESTS.into() };
+        let full = Rejected::Overflow {
+            held_by: Some(github(window.clone())),
+            retry_after: Some(Duration::from_millis(12_345)),
+        };
+        let words = "github: queue is full, held back by 60 per 60 s; try again in 12.3 s";
+        assert_eq!(full.to_string(), words);
+        assert_eq!(github(window).to_string(), "provider github: 60 per 60 s");
+
+        let tokens =
+            LimitKind::Window { limit: 90_000, window: Duration::from_millis(1_500), unit: "tokens".into() };
+        let limit = Limit { scope: Scope::Client, kind: tokens };
+        let above = Rejected::ImpossibleCost { limit, cost: 100_000, allowed: 90_000 };
+        let words = "client: a cost of 100000 is above the 90000 of 90000 tokens per 1.5 s";
+        assert_eq!(above.to_string(), words);
+
+        let bare = Rejected::Overflow { held_by: None, retry_after: None };
+        assert_eq!(bare.to_string(), "queue is full");
+        assert_eq!(Rejected::Aborted(AbortReason::Requested).to_string(), "aborted: on request");
+    }
+
+    #[test]
+    fn durations_have_one_decimal_at_most() {
+        let brief = |nanos| Brief(Duration::from_nanos(nanos)).to_string();
+        assert_eq!(brief(0), "0 s");
+        assert_eq!(brief(999), "999 ns");
+        assert_eq!(brief(1_500), "1.5 us");
+        assert_eq!(brief(50_000_000), "50 ms");
+        assert_eq!(brief(60_000_000_000), "60 s");
+        assert_eq!(Brief(Duration::MAX).to_string(), "18446744073709551615.9 s");
+    }
+}

@@ -1,0 +1,251 @@
+//! The state behind all handles and futures of one coordinator, and the one function that locks it.
+//!
+//! Owns: the lock, the order of a turn, and the arming of alarms. Lacks type parameters, and lacks
+//! foreign code under the lock: no wake, no waker's clone or drop, no closure or destructor of a
+//! user's, no adapter. (The clock is the one exception, and says so in its contract.)
+//!
+//! A turn is: lock → read the clock → act on the machine → take out the wakers of those whom that
+//! concerns → unlock → arm → wake. `now` is read *after* locking, so that no stamp is older than
+//! the decision it belongs to (rule T5).
+//!
+//! Arming happens outside the lock, and each alarm is in one thread's hands at a time: a thread takes
+//! an alarm that must move out of the table, unlocks, arms it, locks, puts it back, and looks again,
+//! until no alarm must move. Turns that find an alarm gone leave it at that: whoever has it will see
+//! what they wanted. So an alarm may ring from inside `arm`, and is never armed by two threads in the
+//! wrong order.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use admission_core::{Coordinator, Counts, Event, Instant, TicketId};
+
+use crate::alarms::{Alarms, Booked, Host};
+use crate::bell::Bell;
+use crate::key::Keys;
+use crate::names::Names;
+use crate::runtime::Clock;
+use crate::unwind::{Unwind, quietly};
+use crate::waiters::{Seats, Waiters, Wakes};
+
+/// One coordinator.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    clock: Arc<dyn Clock>,
+    pub(crate) names: Names,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) manner: Manner,
+}
+
+/// What a limiter does otherwise than a coordinator.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// Its calls do not wait (rule R1).
+    pub(crate) at_once: bool,
+    /// Its calls let go of their permit as soon as the operation was called (rule I3).
+    pub(crate) until_called: bool,
+}
+
+/// What the lock guards.
+pub(crate) struct State {
+    pub(crate) core: Coordinator,
+    pub(crate) alarms: Alarms,
+    pub(crate) waiters: Waiters,
+    pub(crate) idle: Seats,
+    pub(crate) closed: Seats,
+}
+
+impl Shared {
+    pub(crate) fn new(core: Coordinator, clock: Arc<dyn Clock>, names: Names, manner: Manner) -> Arc<Self> {
+        let state = State {
+            core,
+            alarms: Alarms::new(),
+            waiters: Waiters::new(),
+            idle: Seats::new(),
+            closed: Seats::new(),
+        };
+        Arc::new(Self { state: Mutex::new(state), clock, names, keys: Arc::default(), manner })
+    }
+
+    /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
+    pub(crate) fn turn<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let (value, unwind) = self.turn_held(act);
+        unwind.resume();
+        value
+    }
+
+    /// A turn whose caller has more to do before a waker's panic may go on.
+    pub(crate) fn turn_held<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> (T, Unwind) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let value = act(&mut state, now);
+        let event = state.core.poll_event();
+        if event.is_none() && state.is_quiet() {
+            return (value, Unwind::new());
+        }
+        let unwind = self.follow_up(state, event, now);
+        (value, unwind)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.turn(|state, now| {
+            state.core.handle_timeout(now);
+            state.core.counts()
+        })
+    }
+
+    /// Makes the alarm that a booking called for, and drops what was in its place.
+    pub(crate) fn make(self: &Arc<Self>, host: &'static Host, booked: Booked) {
+        let Booked::Make(number, old) = booked else { return };
+        let unmade = Unmade { shared: self, number };
+        drop(old);
+        let alarm = (host.alarm)(Bell::new(Arc::downgrade(self), number));
+        std::mem::forget(unmade);
+        let (spare, unwind) = self.turn_held(|state, _| state.alarms.install(number, alarm));
+        drop(spare);
+        unwind.resume();
+    }
+
+    /// Lets go of a ticket in whatever state it is: for destructors.
+    pub(crate) fn release(&self, ticket: TicketId) {
+        quietly(|| {
+            let (waker, unwind) = self.turn_held(|state, now| {
+                let waker = state.leave(ticket);
+                state.core.handle_release(ticket, now);
+                waker
+            });
+            unwind.swallow();
+            drop(waker);
+        });
+    }
+
+    /// What follows an act: wakers out, unlock, arm, wake.
+    #[cold]
+    #[inline(never)]
+    fn follow_up<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        mut event: Option<Event>,
+        now: Instant,
+    ) -> Unwind {
+        let mut unwind = Unwind::new();
+        let mut wakes = Wakes::new();
+        let mut now = Some(now);
+        let mut has_armed = false;
+        loop {
+            let may_be_more = state.drain(event.take(), &mut wakes);
+            let wanted = state.wanted();
+            let must_arm = state.alarms.must_move(|| wanted);
+            // Alarms come first; but where others keep them moving, whoever is to be woken does not
+            // wait for that.
+            if may_be_more || (must_arm && has_armed && !wakes.is_empty()) {
+                drop(state);
+                wakes.wake(&mut unwind);
+                now = None;
+                state = self.lock();
+                continue;
+            }
+            if !must_arm {
+                break;
+            }
+            // Once the lock was let go, the time of the turn may be long ago. Read before the alarm
+            // is taken: should the clock panic, the alarm is still there.
+            let read = now.take().unwrap_or_else(|| self.clock.now());
+            let Some(mut moved) = state.alarms.take_move(wanted) else { break };
+            drop(state);
+            let delay = moved.until.map(|until| until.saturating_duration_since(read));
+            let answer = unwind.catch(|| moved.alarm.arm(delay));
+            has_armed = true;
+            state = self.lock();
+            let spare = state.alarms.put_back(moved, answer != Some(Ok(())));
+            if spare.is_some() {
+                drop(state);
+                unwind.catch(|| drop(spare));
+                state = self.lock();
+            }
+        }
+        drop(state);
+        wakes.wake(&mut unwind);
+        unwind
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock can only come from the clock, before anything was done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The ticket waits no more: its waker, to be dropped outside the lock.
+    pub(crate) fn leave(&mut self, ticket: TicketId) -> Option<Waker> {
+        self.waiters.leave(ticket, &mut self.alarms)
+    }
+
+    /// Tells the machine whether anybody waits for idle.
+    pub(crate) fn watch_idle(&mut self) {
+        self.core.watch_idle(self.idle.waiting() > 0);
+    }
+
+    /// When time alone next changes something.
+    fn wanted(&self) -> Option<Instant> {
+        self.core.poll_timeout().filter(|at| *at < Instant::NEVER)
+    }
+
+    /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
+    fn is_quiet(&self) -> bool {
+        let at_rest = self.idle.waiting() > 0 && self.core.is_idle();
+        let shut = self.closed.waiting() > 0 && self.core.is_closed();
+        let must_arm = self.alarms.must_move(|| self.wanted());
+        !(at_rest || shut || must_arm || self.alarms.any_lost())
+    }
+
+    /// Takes out the wakers of those who are to be woken; says whether there may be more.
+    ///
+    /// Between two batches others take turns, and an event may then be about a ticket that is gone
+    /// and whose place has another. That one is woken for nothing, which is harmless: a future that
+    /// is woken is polled, and one that is polled and waits puts its waker and booking back.
+    fn drain(&mut self, mut event: Option<Event>, wakes: &mut Wakes) -> bool {
+        loop {
+            match event {
+                Some(Event::Granted(ticket)) => wakes.push(self.waiters.granted(ticket, &mut self.alarms)),
+                Some(Event::Refused(ticket, _)) => wakes.push(self.leave(ticket)),
+                Some(Event::TakenBack(ticket)) => self.waiters.taken_back(ticket, &mut self.alarms),
+                Some(_) | None => {}
+            }
+            if wakes.is_full() {
+                return true;
+            }
+            event = self.core.poll_event();
+            if event.is_none() {
+                break;
+            }
+        }
+        while let Some((lost, told)) = self.alarms.next_lost() {
+            let told = self.waiters.sweep(lost, told, &mut self.alarms, wakes);
+            self.idle.sweep(lost, &mut self.alarms, wakes);
+            self.alarms.told(lost, told, !wakes.is_full());
+            if wakes.is_full() {
+                return true;
+            }
+        }
+        if self.idle.waiting() > 0 && self.core.is_idle() {
+            self.idle.reach(&mut self.alarms, wakes);
+            self.watch_idle();
+        }
+        if self.closed.waiting() > 0 && self.core.is_closed() && !wakes.is_full() {
+            self.closed.reach(&mut self.alarms, wakes);
+        }
+        wakes.is_full()
+    }
+}
+
+/// An alarm that is being made. If that panics, those who count on it are told.
+struct Unmade<'a> {
+    shared: &'a Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Unmade<'_> {
+    fn drop(&mut self) {
+        quietly(|| self.shared.turn(|state, _| state.alarms.lose(self.number)));
+    }
+}
