@@ -67,13 +67,15 @@ impl Keys {
         }
     }
 
+    /// Makes room for twice as many: a table that is nearly full keeps a mark for each key that has
+    /// left it, and would grow, or be sorted out, in the midst of a call.
     pub(crate) fn try_reserve(
         &mut self,
         tickets: usize,
         slab: &Slab,
     ) -> Result<(), hashbrown::TryReserveError> {
         let records = &self.records;
-        self.table.try_reserve(tickets, |&entry| hash(key_of(entry, records, slab)))
+        self.table.try_reserve(tickets.saturating_mul(2), |&entry| hash(key_of(entry, records, slab)))
     }
 
     pub(crate) fn find(&self, key: Key, slab: &Slab) -> Option<Entry> {

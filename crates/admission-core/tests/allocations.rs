@@ -1,0 +1,282 @@
+//! How often the core asks for memory, and how much a waiting ticket takes (rules W5, E7).
+//!
+//! Counted by an allocator that counts, on this thread and during the calls alone. The core allocates
+//! when it is built, and later only to hold more than it ever held. Not compiled under `--cfg audit`,
+//! whose checks allocate.
+
+#![cfg(not(audit))]
+
+mod dice;
+mod transcript;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use admission_core::Admitted;
+use allocation_counter::measure;
+use dice::Dice;
+use transcript::*;
+
+/// Makes calls of every kind, keeps what it knows in memory of its own that is there beforehand, and
+/// counts what has happened.
+struct Mix {
+    core: Coordinator,
+    dice: Dice,
+    now: Instant,
+    /// Tickets that are somewhere in the core, or gone without our having noticed.
+    live: Vec<TicketId>,
+    happened: BTreeMap<&'static str, u64>,
+}
+
+impl Mix {
+    fn new() -> Self {
+        let limits = [free(), conc(2), gap(3), quota(20, 40), tokens(500, 100).interval(ms(1)), conc(4)];
+        let mut config = config(conc(32), &limits);
+        config.max_queued = 128;
+        config.hand_off = ms(20);
+        let core = Coordinator::new(&config).expect("a configuration that is in order");
+        let kinds =
+            ["started", "queued", "granted", "refused", "taken back", "timeout", "cooldown", "called"];
+        Self {
+            core,
+            dice: Dice(1),
+            now: at(0),
+            live: Vec::with_capacity(192),
+            happened: kinds.map(|kind| (kind, 0)).into(),
+        }
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.happened.get_mut(what).expect("a kind that is counted") += 1;
+    }
+
+    fn calls(&mut self, calls: u64) {
+        let enough = self.happened["called"] + calls;
+        while self.happened["called"] < enough {
+            self.call();
+            self.note("called");
+            while let Some(event) = self.core.poll_event() {
+                match event {
+                    Event::Granted(ticket) => {
+                        self.note("granted");
+                        // One in eight does not run.
+                        if self.dice.below(8) > 0 {
+                            self.core.step(ticket, self.now);
+                            self.note("called");
+                        }
+                    }
+                    Event::Refused(ticket, _) => {
+                        self.note("refused");
+                        self.core.step(ticket, self.now);
+                        self.note("called");
+                    }
+                    Event::TakenBack(_) => self.note("taken back"),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn call(&mut self) {
+        let now = self.now + Duration::from_micros(self.dice.below(800));
+        self.now = now;
+        let index = self.dice.below(self.live.len().max(1) as u64) as usize;
+        let ticket = self.live.get(index).copied();
+        // Rush hours, and hours between in which newcomers start at once.
+        let is_rush = self.happened["called"] / 2_000 % 2 == 0;
+        let room = self.live.capacity();
+        match (self.dice.below(32), ticket) {
+            (0, _) => {
+                self.now = self.core.poll_timeout().unwrap_or(now);
+                self.core.handle_timeout(self.now);
+                self.note("timeout");
+            }
+            (1, _) => {
+                let provider = ProviderId::new(self.dice.below(6) as u32);
+                self.core.cooldown(provider, ms(self.dice.below(30)), now);
+                self.note("cooldown");
+            }
+            (2..=5, Some(ticket)) => {
+                self.core.step(ticket, now);
+            }
+            (6..=8, Some(ticket)) => self.core.handle_abort(ticket, now),
+            (9..=16, Some(ticket)) => {
+                self.live.swap_remove(index);
+                self.core.handle_release(ticket, now);
+            }
+            (pick, _) if self.live.len() < room && (is_rush || pick < 24) => self.request(now),
+            (_, Some(ticket)) => {
+                self.live.swap_remove(index);
+                self.core.handle_release(ticket, now);
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn request(&mut self, now: Instant) {
+        let dice = &mut self.dice;
+        let costs = [(TOKENS, dice.below(40))];
+        let mut request = ask(ProviderId::new(dice.below(6) as u32)).costs(&costs);
+        match dice.below(4) {
+            0 => {}
+            // few, so that they are shared
+            1 => request = request.key(Key(dice.below(12))),
+            _ => request = request.key(Key(dice.next())),
+        }
+        if dice.below(3) == 0 {
+            request = request.timeout(ms(dice.below(60)));
+        }
+        request.may_wait = dice.below(16) > 0;
+        request.may_start = dice.below(16) > 0;
+        match self.core.request(&request, now) {
+            Ok(Admitted::Started(ticket)) => {
+                self.live.push(ticket);
+                self.note("started");
+            }
+            Ok(Admitted::Queued(ticket)) => {
+                self.live.push(ticket);
+                self.note("queued");
+            }
+            Err(_) => self.note("refused"),
+        }
+    }
+}
+
+// rules W5, E7
+#[test]
+fn nothing_is_allocated_in_the_steady_state() {
+    let mut mix = Mix::new();
+    mix.calls(100_000);
+    let warm = mix.happened.clone();
+    let counted = measure(|| mix.calls(100_000));
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+    for (what, times) in &mix.happened {
+        let times = times - warm[what];
+        assert!(times >= 500, "too seldom {what}: {times}");
+    }
+}
+
+/// 16 providers, each with an interval and a window, and at most 64 calls in flight.
+fn sixteen() -> Config {
+    let mut config = Config::new();
+    config.client = conc(64);
+    config.providers = vec![gap(10).window(20, ms(1_000)); 16];
+    config
+}
+
+fn at_sixteen(nth: u64) -> Request<'static> {
+    ask(ProviderId::new(nth as u32 % 16)).key(Key(nth))
+}
+
+/// As many tickets as there may be: 16 start, the others wait.
+fn fill(core: &mut Coordinator) {
+    for nth in 0..16 {
+        assert!(matches!(core.request(&at_sixteen(nth), at(0)), Ok(Admitted::Started(_))));
+    }
+    for nth in 16..16 + 1_024 {
+        assert!(matches!(core.request(&at_sixteen(nth), at(0)), Ok(Admitted::Queued(_))));
+    }
+    assert_eq!(core.request(&at_sixteen(2_000), at(0)).unwrap_err().reason, Reason::Overflow);
+}
+
+/// Everybody starts in turn, and ends at once; those 16 run on.
+fn drain(core: &mut Coordinator) {
+    let mut started = 0;
+    while let Some(now) = core.poll_timeout() {
+        core.handle_timeout(now);
+        while let Some(event) = core.poll_event() {
+            let Event::Granted(ticket) = event else { panic!("{event:?}") };
+            assert_eq!(core.step(ticket, now), Step::Start);
+            core.handle_release(ticket, now);
+            started += 1;
+        }
+    }
+    assert_eq!((core.counts().queued, started), (0, 1_024));
+}
+
+// rules W1, W5
+#[test]
+fn nothing_is_allocated_after_construction_for_what_the_configuration_bounds() {
+    let mut core = Coordinator::new(&sixteen()).unwrap();
+    let counted = measure(|| {
+        fill(&mut core);
+        drain(&mut core);
+    });
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+
+    // The same if each of them has a deadline, because the configuration says so.
+    let mut config = sixteen();
+    config.max_wait = Some(ms(MINUTE));
+    let mut core = Coordinator::new(&config).unwrap();
+    let counted = measure(|| {
+        fill(&mut core);
+        drain(&mut core);
+    });
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
+// rules W4, W5
+#[test]
+fn a_close_of_a_full_queue_allocates_nothing() {
+    let mut core = Coordinator::new(&sixteen()).unwrap();
+    fill(&mut core);
+    let counted = measure(|| {
+        core.close(at(1));
+        let mut closed = 0;
+        while let Some(event) = core.poll_event() {
+            let Event::Refused(ticket, Reason::Closed) = event else { panic!("{event:?}") };
+            assert!(matches!(core.step(ticket, at(2)), Step::GiveUp(_)));
+            closed += 1;
+        }
+        assert_eq!(closed, 1_024);
+    });
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
+// rules D3, W5
+#[test]
+fn ever_new_keys_in_a_full_queue_allocate_nothing() {
+    for queued in [1_024, 1_792] {
+        let mut config = config(conc(1), &[free()]);
+        config.max_queued = queued - 1;
+        let mut core = Coordinator::new(&config).unwrap();
+        let mut waiting = Vec::with_capacity(queued as usize);
+        let mut dice = Dice(1);
+        let counted = measure(|| {
+            for key in 0..300_000 {
+                if waiting.len() as u32 == queued {
+                    core.handle_release(dice.draw(&mut waiting), at(0));
+                }
+                let request = ask(A).key(Key(key)).deferred();
+                match core.request(&request, at(0)) {
+                    Ok(Admitted::Queued(ticket)) => waiting.push(ticket),
+                    other => panic!("{other:?}"),
+                }
+                while core.poll_event().is_some() {}
+            }
+        });
+        assert_eq!(counted.count_total, 0, "{queued}: {counted:?}");
+    }
+}
+
+// rule W1
+#[test]
+fn a_waiting_ticket_takes_eighty_bytes_at_most() {
+    const WAITING: u32 = 100_000;
+    let mut config = config(conc(1), &[free()]);
+    config.units = 1;
+    config.max_queued = WAITING;
+    let mut kept = None;
+    let counted = measure(|| {
+        let mut core = Coordinator::new(&config).unwrap();
+        for key in 0..=u64::from(WAITING) {
+            assert!(core.request(&ask(A).key(Key(key)), at(0)).is_ok());
+        }
+        kept = Some(core);
+    });
+    assert_eq!(kept.map(|core| core.counts().queued), Some(WAITING));
+    // measured: 77.3, of which 64 are the ticket's own and 13 are its key's
+    let each = counted.bytes_max as f64 / f64::from(WAITING);
+    assert!(each <= 80.0, "{each} bytes");
+    assert!(each >= 64.0, "{each} bytes: not all of it was counted");
+}
