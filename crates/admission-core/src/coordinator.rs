@@ -199,7 +199,7 @@ impl Coordinator {
     /// [`ConfigError`] says what is wrong with the configuration, or that there is no memory for it.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         config.check()?;
-        let in_flight = config.client.max_concurrent.unwrap_or(0).min(RESERVED_IN_FLIGHT);
+        let in_flight = most_in_flight(config).unwrap_or(0).min(RESERVED_IN_FLIGHT);
         let tickets = config.max_queued.min(RESERVED_TICKETS) + in_flight;
         let mut providers = Vec::new();
         providers.try_reserve_exact(config.providers.len()).map_err(|_| ConfigError::OutOfMemory)?;
@@ -508,6 +508,13 @@ impl Coordinator {
             }
         }
         (next < Instant::NEVER).then_some(next)
+    }
+
+    /// How many tickets there is room for, without allocating: as long a table under
+    /// [`TicketId::index`] will do for a driver.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.queue.slab().capacity()
     }
 
     /// How many tickets are where.
@@ -892,6 +899,16 @@ impl Coordinator {
     fn end_call(&self) {
         #[cfg(audit)]
         self.audit();
+    }
+}
+
+/// How many calls may be granted or running at once, if anything bounds that.
+fn most_in_flight(config: &Config) -> Option<u32> {
+    let each = config.providers.iter().map(|limits| limits.max_concurrent);
+    let together = each.fold(Some(0_u32), |sum, each| Some(sum?.saturating_add(each?)));
+    match (config.client.max_concurrent, together) {
+        (Some(client), Some(together)) => Some(client.min(together)),
+        (client, together) => client.or(together),
     }
 }
 

@@ -276,7 +276,8 @@ impl Admit {
         let mut booked = Booked::Done;
         let ((heard, old), unwind) = shared.turn_held(|state, now| {
             stage.step(state, now, |state, ticket| {
-                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms);
+                let room = state.core.capacity();
+                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
                 Heard::Settled
             })
         });

@@ -32,16 +32,22 @@ impl Waiters {
         self.wakers.get(ticket.index()).is_some_and(|w| w.as_ref().is_some_and(|w| w.will_wake(waker)))
     }
 
-    /// Keeps a waker, and books the ticket. Drop the old waker outside the lock.
+    /// Keeps a waker, and books the ticket. Drop the old waker outside the lock. `room`: how many
+    /// tickets the machine has room for.
     pub(crate) fn sit(
         &mut self,
         ticket: TicketId,
         waker: Option<Waker>,
         runtime: RuntimeId,
         alarms: &mut Alarms,
+        room: usize,
     ) -> (Option<Waker>, Booked) {
         let index = ticket.index();
         if self.wakers.len() <= index {
+            // As many as the machine has room for, once, and not up to twice as many.
+            let more = room.max(index + 1) - self.wakers.len();
+            self.wakers.reserve_exact(more);
+            self.bookings.reserve_exact(more);
             self.wakers.resize(index + 1, None);
             self.bookings.resize(index + 1, Booking::NONE);
         }

@@ -166,6 +166,10 @@ impl Slab {
         self.slots.try_reserve_exact(tickets)
     }
 
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
     /// Whether one more ticket can be numbered.
     pub(crate) fn has_room(&self) -> bool {
         self.free != NIL || self.slots.len() < MOST_SLOTS
@@ -196,6 +200,10 @@ impl Slab {
         self.next_seq += 1;
         let index = self.free;
         if index == NIL {
+            if self.slots.len() == self.slots.capacity() {
+                // By a quarter, not by as much again: a slot is the largest part of a waiting call.
+                self.slots.reserve_exact(self.slots.len() / 4 + 4);
+            }
             self.slots.push(slot);
             return (self.slots.len() - 1) as u32;
         }
