@@ -137,7 +137,8 @@ pub struct Counts {
 ///
 /// A ticket is its caller's until [`handle_release`](Self::handle_release), or until
 /// [`step`](Self::step) has answered [`Step::GiveUp`]; calls about one that is gone only let time
-/// pass. No call panics, and none allocates once the queue has been as full as it gets.
+/// pass. No call panics, and in the steady state none allocates: only what is larger than ever before
+/// needs memory.
 ///
 /// ```
 /// use admission_core::{Admitted, Config, Coordinator, Event, Instant, Limits, ProviderId, Request, Step};
@@ -319,6 +320,11 @@ impl Coordinator {
     /// One that waits costs nothing, even if it was due (rule W3). One that was granted gives back
     /// its slot and key, and its budget is spent as of the grant (rule S3). One that runs frees its
     /// slots and key (rule W7).
+    ///
+    /// # Cost
+    ///
+    /// As [`request`](Self::request), and one step per provider at which its key waits; for a grant,
+    /// one per start since in the windows of its scopes too.
     pub fn handle_release(&mut self, ticket: TicketId, now: Instant) {
         let now = self.see(now);
         let found = self.queue.find(ticket);
@@ -338,7 +344,7 @@ impl Coordinator {
 
     /// A ticket's signal fired. If it has not started it leaves at once, as by
     /// [`handle_release`](Self::handle_release), and ends as aborted; one that runs goes on
-    /// (rule Q6).
+    /// (rule Q6). The cost is that of a release.
     pub fn handle_abort(&mut self, ticket: TicketId, now: Instant) {
         let now = self.see(now);
         let found = self.queue.find(ticket).filter(|&index| {
@@ -904,8 +910,8 @@ impl Coordinator {
 
 /// How many calls may be granted or running at once, if anything bounds that.
 fn most_in_flight(config: &Config) -> Option<u32> {
-    let each = config.providers.iter().map(|limits| limits.max_concurrent);
-    let together = each.fold(Some(0_u32), |sum, each| Some(sum?.saturating_add(each?)));
+    let mut each = config.providers.iter().map(|limits| limits.max_concurrent);
+    let together = each.try_fold(0_u32, |sum, each| Some(sum.saturating_add(each?)));
     match (config.client.max_concurrent, together) {
         (Some(client), Some(together)) => Some(client.min(together)),
         (client, together) => client.or(together),

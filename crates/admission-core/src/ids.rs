@@ -14,7 +14,7 @@ pub struct TicketId {
 impl TicketId {
     /// The slot that the ticket lies in: dense, reused, and below the most tickets that were ever
     /// alive at once. A driver keeps what it knows of a ticket (a waker, say) in a table of its own
-    /// under this number; until [`Coordinator::handle_release`](crate::Coordinator::release), or a
+    /// under this number; until [`Coordinator::handle_release`](crate::Coordinator::handle_release), or a
     /// [`Step::GiveUp`](crate::Step::GiveUp), no other ticket has it.
     #[must_use]
     pub const fn index(self) -> usize {

@@ -47,7 +47,7 @@ pub enum Reason {
 pub enum Hold {
     /// It was granted once and its caller did not run; it is passed over until it is polled (S4).
     Unpolled,
-    /// Another ticket with its key is granted or running, or waits before it.
+    /// Another ticket with its key is granted or running.
     Key,
     /// As many calls as the scope allows are granted or running.
     Concurrency(Side),

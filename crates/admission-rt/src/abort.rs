@@ -229,7 +229,8 @@ impl fmt::Display for AbortReason {
 impl Error for AbortReason {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Custom(error) => Some(&**error),
+            // What it says is said already; the chain goes on behind it.
+            Self::Custom(error) => error.source(),
             Self::Requested | Self::Timeout => None,
         }
     }

@@ -193,7 +193,11 @@ impl Admit {
             Stage::Waiting { .. } => self.step(cx.waker()),
             _ => match self.submit(|request| request) {
                 Ok(Admitted::Started(_)) => Heard::Start,
-                Ok(Admitted::Queued(_)) => Heard::Unsettled,
+                // At once, so that an abort finds the ticket from here on (rule W3).
+                Ok(Admitted::Queued(_)) => match self.listen() {
+                    None => Heard::Unsettled,
+                    Some(reason) => return Poll::Ready(Err(self.aborted(reason))),
+                },
                 Err(refusal) => Heard::Refused(refusal),
             },
         };
@@ -204,8 +208,8 @@ impl Admit {
                 None => Heard::NoRuntime,
             };
             if let Heard::Settled = heard {
-                // After the waker is in place, so that the signal finds it.
-                if let Some(reason) = self.listen().or_else(|| self.look()) {
+                // A signal from a future may have become ready before the waker was in place.
+                if let Some(reason) = self.look() {
                     return Poll::Ready(Err(self.aborted(reason)));
                 }
             }
@@ -281,11 +285,10 @@ impl Admit {
                 Heard::Settled
             })
         });
-        let full = matches!(booked, Booked::Full);
-        shared.make(host, booked);
+        let has_alarm = shared.make(host, booked);
         drop((waker, old));
         unwind.resume();
-        if full { Heard::NoRuntime } else { heard }
+        if has_alarm { heard } else { Heard::NoRuntime }
     }
 
     /// The reason, if the call's signal has fired.

@@ -163,6 +163,11 @@ impl Alarms {
         }
     }
 
+    /// Whether the alarm is in its place and its runtime is not known to be gone.
+    pub(crate) fn lives(&mut self, number: u64) -> bool {
+        self.entry(number).is_some_and(|entry| !entry.dead)
+    }
+
     /// The alarm has rung, and is set for nothing any more.
     pub(crate) fn rang(&mut self, number: u64) {
         if let Some(entry) = self.entry(number) {

@@ -58,7 +58,8 @@ impl<R: Runtime> Builder<R> {
     }
 
     /// The longest wait that is worth its while: a call whose estimated wait is longer is refused
-    /// at once with [`Rejected::MaxWait`](crate::Rejected::MaxWait) (rule R2). None unless stated.
+    /// at once with [`Rejected::MaxWait`](crate::Rejected::MaxWait) (rule R2). With zero every call
+    /// is refused that would wait. None unless stated.
     pub fn max_wait(mut self, wait: Duration) -> Self {
         self.plan.max_wait = Some(wait);
         self

@@ -69,8 +69,8 @@ impl<R: Runtime> Call<R> {
     }
 
     /// How long the call may wait to be granted: after that it is refused with
-    /// [`Rejected::AdmissionTimeout`] (rule W2). Counts from the call's submission, which is its
-    /// future's first poll. For ever unless stated, because no number is right for every caller
+    /// [`Rejected::AdmissionTimeout`] (rule W2). Counts from the call's submission: its future's
+    /// first poll, or [`enqueue`](Self::enqueue). For ever unless stated, because no number is right for every caller
     /// (rule D4).
     pub fn admission_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

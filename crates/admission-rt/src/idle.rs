@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::alarms::{Booked, Host};
+use crate::runtime::RuntimeId;
 use crate::shared::Shared;
 use crate::unwind::quietly;
 
@@ -23,11 +24,13 @@ pub struct Idle {
     shared: Arc<Shared>,
     host: &'static Host,
     seat: Option<u32>,
+    /// A runtime that has no alarms any more. Asked again it would only wake this future again.
+    gone: Option<RuntimeId>,
 }
 
 impl Idle {
     pub(crate) const fn new(shared: Arc<Shared>, host: &'static Host) -> Self {
-        Self { shared, host, seat: None }
+        Self { shared, host, seat: None, gone: None }
     }
 
     fn leave(&mut self) {
@@ -49,8 +52,8 @@ impl Future for Idle {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let Self { shared, host, seat } = this;
-        let runtime = (host.current)();
+        let Self { shared, host, seat, gone } = this;
+        let runtime = (host.current)().filter(|runtime| Some(*runtime) != *gone);
         let mut needs_waker = false;
         let ready = shared.turn(|state, now| {
             state.core.handle_timeout(now);
@@ -77,7 +80,9 @@ impl Future for Idle {
             state.watch_idle();
             false
         });
-        shared.make(host, booked);
+        if !shared.make(host, booked) {
+            *gone = runtime;
+        }
         drop(waker);
         unwind.resume();
         if ready {
@@ -101,7 +106,7 @@ impl fmt::Debug for Idle {
 }
 
 /// The future of [`Admission::closed`](crate::Admission::closed): ready once the coordinator is
-/// closed. Cancel safe; needs no runtime.
+/// closed. Cancel safe; needs no runtime, and lets no time pass.
 #[must_use = "futures do nothing unless polled"]
 pub struct Closed {
     shared: Arc<Shared>,

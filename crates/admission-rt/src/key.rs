@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// coordinator at any time, whichever provider it goes to (rules L1, E6).
 ///
 /// A number is used as it is. A text is compared exactly, is remembered only while some call has
-/// it, and costs an allocation per call. A number never equals a text.
+/// it, and costs a few small allocations per call. A number never equals a text.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Key(Name);
 

@@ -29,6 +29,7 @@ mod alarms;
 mod bell;
 mod builder;
 mod call;
+mod clock;
 mod idle;
 mod interval_limiter;
 mod key;
@@ -44,7 +45,7 @@ mod slab;
 mod unwind;
 mod waiters;
 
-pub use admission_core::{Counts, CountsFrom, Instant};
+pub use admission_core::{Counts, Instant};
 
 pub use abort::{AbortHandle, AbortReason, AbortSignal, Aborted};
 pub use acquire::Acquire;

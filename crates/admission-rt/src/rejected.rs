@@ -161,6 +161,7 @@ impl Error for Rejected {
 
 /// Why a `try_run` gave no value.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum RunError<E> {
     /// The operation was never called.
     Rejected(Rejected),
@@ -254,7 +255,7 @@ pub enum LimitKind {
     },
     /// The provider is cooling down.
     Cooldown,
-    /// Another call with the same key runs, or is before it.
+    /// Another call with the same key runs, or is about to.
     Key,
     /// A call of the scope has been granted and has not started yet; the scope has an interval.
     HandOff,

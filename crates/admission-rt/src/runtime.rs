@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime};
 use admission_core::Instant;
 
 pub use crate::bell::Bell;
+pub use crate::clock::SystemClock;
 
 /// Where a coordinator's time comes from. It is chosen when the coordinator is built (rule T5).
 ///
 /// `now` is called while the coordinator is locked, so that no stamp is older than the decision it
-/// belongs to: it must be quick, must not block, and must not call the coordinator.
+/// belongs to: it must be quick, must not block, must not panic, and must not call the coordinator.
 pub trait Clock: Send + Sync + 'static {
     /// The monotonic time since an origin of the clock's own.
     fn now(&self) -> Instant;

@@ -78,6 +78,7 @@ impl Shared {
         let mut state = self.lock();
         let now = self.clock.now();
         let value = act(&mut state, now);
+        state.mark();
         let event = state.core.poll_event();
         if event.is_none() && state.is_quiet() {
             return (value, Unwind::new());
@@ -86,23 +87,36 @@ impl Shared {
         (value, unwind)
     }
 
+    /// Who only reads is not to blame for a waker that panics.
     pub(crate) fn counts(&self) -> Counts {
-        self.turn(|state, now| {
+        let (counts, unwind) = self.turn_held(|state, now| {
             state.core.handle_timeout(now);
             state.core.counts()
-        })
+        });
+        unwind.swallow();
+        counts
     }
 
-    /// Makes the alarm that a booking called for, and drops what was in its place.
-    pub(crate) fn make(self: &Arc<Self>, host: &'static Host, booked: Booked) {
-        let Booked::Make(number, old) = booked else { return };
+    /// Makes the alarm that a booking called for, and drops what was in its place; says whether there
+    /// is an alarm now. There is none where the runtime is already gone: whoever booked would only be
+    /// woken to find that out again.
+    pub(crate) fn make(self: &Arc<Self>, host: &'static Host, booked: Booked) -> bool {
+        let (number, old) = match booked {
+            Booked::Done => return true,
+            Booked::Full => return false,
+            Booked::Make(number, old) => (number, old),
+        };
         let unmade = Unmade { shared: self, number };
         drop(old);
         let alarm = (host.alarm)(Bell::new(Arc::downgrade(self), number));
         std::mem::forget(unmade);
-        let (spare, unwind) = self.turn_held(|state, _| state.alarms.install(number, alarm));
+        let ((spare, lives), unwind) = self.turn_held(|state, _| {
+            let spare = state.alarms.install(number, alarm);
+            (spare, state.alarms.lives(number))
+        });
         drop(spare);
         unwind.resume();
+        lives
     }
 
     /// Lets go of a ticket in whatever state it is: for destructors.
@@ -190,12 +204,23 @@ impl State {
         self.core.poll_timeout().filter(|at| *at < Instant::NEVER)
     }
 
+    /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
+    /// may take it away again.
+    fn mark(&mut self) {
+        if self.idle.waiting() > 0 && self.core.is_idle() {
+            self.idle.mark(&mut self.alarms);
+            self.watch_idle();
+        }
+        if self.closed.waiting() > 0 && self.core.is_closed() {
+            self.closed.mark(&mut self.alarms);
+        }
+    }
+
     /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
     fn is_quiet(&self) -> bool {
-        let at_rest = self.idle.waiting() > 0 && self.core.is_idle();
-        let shut = self.closed.waiting() > 0 && self.core.is_closed();
         let must_arm = self.alarms.must_move(|| self.wanted());
-        !(at_rest || shut || must_arm || self.alarms.any_lost())
+        let must_wake = self.idle.must_wake() || self.closed.must_wake() || self.alarms.any_lost();
+        !(must_arm || must_wake)
     }
 
     /// Takes out the wakers of those who are to be woken; says whether there may be more.
@@ -227,13 +252,8 @@ impl State {
                 return true;
             }
         }
-        if self.idle.waiting() > 0 && self.core.is_idle() {
-            self.idle.reach(&mut self.alarms, wakes);
-            self.watch_idle();
-        }
-        if self.closed.waiting() > 0 && self.core.is_closed() && !wakes.is_full() {
-            self.closed.reach(&mut self.alarms, wakes);
-        }
+        self.idle.hand_out(wakes);
+        self.closed.hand_out(wakes);
         wakes.is_full()
     }
 }

@@ -106,6 +106,8 @@ impl Waiters {
 pub(crate) struct Seats {
     seats: Slab<Seat>,
     waiting: usize,
+    /// Whether somebody got what it waits for and may still have to be woken.
+    must_wake: bool,
 }
 
 /// One of them.
@@ -120,7 +122,7 @@ struct Seat {
 
 impl Seats {
     pub(crate) const fn new() -> Self {
-        Self { seats: Slab::new(), waiting: 0 }
+        Self { seats: Slab::new(), waiting: 0, must_wake: false }
     }
 
     /// How many have not got what they wait for.
@@ -170,17 +172,32 @@ impl Seats {
         left.waker
     }
 
-    /// What they wait for has come.
-    pub(crate) fn reach(&mut self, alarms: &mut Alarms, wakes: &mut Wakes) {
+    /// What they wait for has come, for all of them.
+    pub(crate) fn mark(&mut self, alarms: &mut Alarms) {
         for seat in self.seats.iter_mut().filter(|seat| !seat.reached) {
+            seat.reached = true;
+            alarms.end(&mut seat.booking);
+        }
+        self.waiting = 0;
+        self.must_wake = true;
+    }
+
+    pub(crate) const fn must_wake(&self) -> bool {
+        self.must_wake
+    }
+
+    /// The wakers of those who got what they wait for, as many as there is room for.
+    pub(crate) fn hand_out(&mut self, wakes: &mut Wakes) {
+        if !self.must_wake {
+            return;
+        }
+        for seat in self.seats.iter_mut().filter(|seat| seat.reached) {
             if wakes.is_full() {
                 return;
             }
-            seat.reached = true;
-            self.waiting -= 1;
-            alarms.end(&mut seat.booking);
             wakes.push(seat.waker.take());
         }
+        self.must_wake = false;
     }
 
     /// Tells those who are booked with a dead alarm.

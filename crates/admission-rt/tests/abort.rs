@@ -92,6 +92,24 @@ fn an_abort_between_the_submission_and_the_listening_is_not_missed() {
     drop(Task::new(a.abort_signal(&idle).enqueue()).ready().unwrap());
 }
 
+// rules S3, W3
+#[test]
+fn a_call_does_not_start_once_abort_has_returned_however_its_first_poll_is_cut() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let (handle, signal) = AbortHandle::new();
+    // Between the turn that submits and the turn that waits: abort returns, then the slot comes free.
+    *world.when_asked.lock().unwrap() = Some(Box::new(move || {
+        handle.abort_with("too late");
+        drop(permit);
+    }));
+    let mut call = Task::new(a.abort_signal(&signal).acquire());
+    assert!(reason(call.ready()).contains("too late"));
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}
+
 // rule S3
 #[test]
 fn a_signal_is_looked_at_once_more_before_the_start() {

@@ -307,3 +307,31 @@ fn no_delay_is_too_long() {
     admission.close();
     assert!(waiting.ready().unwrap_err().is_closed());
 }
+
+// rule W5
+#[test]
+fn a_runtime_that_is_gone_already_is_an_error_and_not_a_spin() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    world.die(true);
+    let mut call = Task::new(a.acquire());
+    assert!(matches!(call.ready(), Err(Rejected::NoRuntime)));
+    // Who waits for idle has no error to tell: it waits without an alarm, and is not woken for that
+    // again and again.
+    let mut idle = Task::new(admission.idle());
+    let mut polls = 0;
+    loop {
+        let woken = idle.wakes();
+        assert!(idle.poll().is_pending());
+        polls += 1;
+        if idle.wakes() == woken {
+            break;
+        }
+        assert!(polls < 10, "a spin");
+    }
+    drop(permit);
+    idle.ready();
+}

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use admission_rt::{Key, Rejected};
@@ -548,4 +550,57 @@ fn a_coordinator_can_be_a_static() {
     assert_eq!(ADMISSION.counts(), counts(1, 0, 0));
     let words = format!("{:?}", *ADMISSION);
     assert!(words.starts_with("Admission { counts: "), "{words}");
+}
+
+/// Takes a permit when it is woken, and keeps it.
+struct Takes {
+    provider: Provider,
+    permits: Mutex<Vec<admission_rt::Permit>>,
+}
+
+impl Wake for Takes {
+    fn wake(self: Arc<Self>) {
+        let permit = self.provider.try_acquire().unwrap();
+        self.permits.lock().unwrap().push(permit);
+    }
+}
+
+// rule W4
+#[test]
+fn an_idle_moment_is_not_missed_though_many_are_woken_before() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p).provider("b", |p| p).build().unwrap();
+    let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
+    a.cooldown(ms(10_000));
+    let takes = Arc::new(Takes { provider: b, permits: Mutex::default() });
+    let waker = Waker::from(takes.clone());
+    let mut waiting: Vec<_> = (0..40).map(|_| Task::new(a.admission_timeout(ms(5)).acquire())).collect();
+    for task in &mut waiting {
+        assert!(task.poll_with(&waker).is_pending());
+    }
+    let mut idle = Task::waiting(admission.idle());
+    world.advance_to(6);
+    assert!(admission.counts().running > 0, "whoever was woken keeps it busy");
+    assert!(idle.is_woken(), "all 40 expired in one call, and then there was nobody");
+    idle.ready();
+}
+
+// rule W4
+#[test]
+fn all_who_wait_for_idle_are_told_though_the_first_makes_it_busy() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let takes = Arc::new(Takes { provider: a, permits: Mutex::default() });
+    let mut first = Task::new(admission.idle());
+    assert!(first.poll_with(&Waker::from(takes.clone())).is_pending());
+    let mut others: Vec<_> = (0..40).map(|_| Task::waiting(admission.idle())).collect();
+    drop(permit);
+    assert_eq!(admission.counts(), counts(1, 0, 0));
+    for task in &mut others {
+        assert!(task.is_woken());
+        task.ready();
+    }
 }

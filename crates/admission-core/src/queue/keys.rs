@@ -244,6 +244,8 @@ impl<T> Pool<T> {
             return index;
         }
         self.slots.push(Some(value));
+        // So that what comes back needs no memory.
+        self.free.reserve_exact(self.slots.capacity() - self.free.len());
         (self.slots.len() - 1) as u32
     }
 

@@ -42,12 +42,20 @@ impl Runtime for Hand {
     }
 
     fn current() -> Option<RuntimeId> {
-        world().map(|world| RuntimeId::new::<Self>(world.number))
+        let world = world()?;
+        let when_asked = world.when_asked.lock().unwrap().take();
+        if let Some(when_asked) = when_asked {
+            when_asked();
+        }
+        Some(RuntimeId::new::<Self>(world.number))
     }
 
     fn alarm(bell: Bell) -> HandAlarm {
         let world = world().expect("asked for inside a world only");
         assert!(!world.breaks.load(Ordering::Relaxed), "no timers here");
+        if world.dead.load(Ordering::SeqCst) {
+            bell.lost();
+        }
         let face = Arc::new(Face { bell, state: Mutex::default() });
         world.faces.lock().unwrap().push(face.clone());
         HandAlarm { face, world }
@@ -79,6 +87,8 @@ pub(crate) struct World {
     pub(crate) rings_inside: AtomicUsize,
     /// What happens inside the next `arm`.
     pub(crate) inside: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// What happens when the runtime is next asked for: between the two turns of a first poll.
+    pub(crate) when_asked: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// An alarm, seen from the world's side.
@@ -166,6 +176,7 @@ impl World {
             breaks: AtomicBool::new(false),
             rings_inside: AtomicUsize::new(0),
             inside: Mutex::default(),
+            when_asked: Mutex::default(),
         })
     }
 
