@@ -5,6 +5,9 @@
 //! for `admission`, like any other), and ways to make its timers fire early, late or never. Lacks,
 //! on purpose: threads, I/O, randomness, and any look at the host's clock.
 //!
+//! The guide, `docs/testing.md` in the repository, tests a client that retries through an hour of ups and
+//! downs, says what is virtual here and what is not, and shows how to make timers lie.
+//!
 //! An hour of waiting takes no time, and the same program does the same thing every time:
 //!
 //! ```

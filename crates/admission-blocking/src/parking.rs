@@ -1,0 +1,306 @@
+//! Where blocked threads park, and who of them keeps the time.
+//!
+//! Owns: the runtime of threads. All that park in this process form one, and the one that has parked
+//! longest leads: it sleeps until the next alarm of any coordinator is due and rings it, and is roused
+//! when an earlier one is armed. When its own call goes on, the next takes over. The others sleep until
+//! they are woken. So time costs one wake-up for all of them together, and no thread is spawned.
+//!
+//! Lacks, on purpose: a duty of its own for a thread that runs. Only one that parks leads, so however
+//! long an operation takes it keeps no alarm from ringing as long as anybody waits.
+//!
+//! The lot has one lock. Under it nothing is rung and nobody's future is polled; to wake a parked
+//! thread is all that happens there.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::future::{Future, IntoFuture};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use admission_rt::Instant;
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, SystemClock};
+use event_listener::{Event, Listener};
+
+/// The runtime, by type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocking;
+
+impl Runtime for Blocking {
+    type Alarm = BlockingAlarm;
+
+    fn clock() -> Arc<dyn Clock> {
+        Arc::new(SystemClock::new())
+    }
+
+    /// There is one where a future is polled by a thread that will park for it: in [`block_on`], which
+    /// is what every wait of this crate is.
+    fn current() -> Option<RuntimeId> {
+        let polls = POLLS.try_with(Cell::get).unwrap_or(0);
+        (polls > 0).then(|| RuntimeId::new::<Blocking>(0))
+    }
+
+    fn alarm(bell: Bell) -> BlockingAlarm {
+        BlockingAlarm { number: Lot::lock().number(), due: None, bell }
+    }
+}
+
+/// An entry among the alarms for which the leader sleeps.
+#[derive(Debug)]
+pub struct BlockingAlarm {
+    number: u64,
+    /// Where its entry is, unless it has rung.
+    due: Option<Instant>,
+    bell: Bell,
+}
+
+impl Alarm for BlockingAlarm {
+    fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
+        let mut lot = Lot::lock();
+        self.disarm(&mut lot);
+        if let Some(delay) = delay {
+            let due = CLOCK.now() + delay;
+            self.due = Some(due);
+            lot.alarms.insert((due, self.number), self.bell.clone());
+            if due < lot.asleep {
+                lot.rouse();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BlockingAlarm {
+    fn disarm(&mut self, lot: &mut Lot) {
+        if let Some(due) = self.due.take() {
+            lot.alarms.remove(&(due, self.number));
+        }
+    }
+}
+
+impl Drop for BlockingAlarm {
+    fn drop(&mut self) {
+        self.disarm(&mut Lot::lock());
+    }
+}
+
+/// Drives a future on this thread, which parks whenever the future has to wait.
+///
+/// Every wait of this crate goes through here. It is public for what the handles have no method for:
+/// futures that come from a coordinator's [`on::<Blocking>()`](admission_rt::Admission::on), and
+/// futures made of those. It drives any future that brings its own wake-ups.
+///
+/// It may be called on any thread, but one that belongs to an executor is better not blocked.
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    let parker = Arc::new(Parker { event: Event::new(), is_woken: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&parker));
+    let mut future = pin!(future.into_future());
+    loop {
+        let polls = Polls::begin();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        drop(polls);
+        park(&parker);
+    }
+}
+
+/// Returns when the parker was woken.
+fn park(parker: &Arc<Parker>) {
+    if parker.take_wake() {
+        return;
+    }
+    let seat = Seat::take(parker);
+    loop {
+        // It listens before it looks, so that nothing is missed in between.
+        let listener = parker.event.listen();
+        if parker.take_wake() {
+            return;
+        }
+        match seat.look() {
+            Watch::Sleep => listener.wait(),
+            Watch::SleepFor(time) => drop(listener.wait_timeout(time)),
+            Watch::Ring(bell) => bell.ring(),
+        }
+    }
+}
+
+/// One parked thread. Its event is notified when its future is woken, and when the lead is to be looked
+/// at; which of the two it was is seen from the flag.
+struct Parker {
+    event: Event,
+    is_woken: AtomicBool,
+}
+
+impl Parker {
+    fn take_wake(&self) -> bool {
+        self.is_woken.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.event.notify(1);
+    }
+}
+
+/// A parked thread's place among the others; the lowest number leads.
+struct Seat {
+    number: u64,
+}
+
+/// What a parked thread is to do.
+enum Watch {
+    /// Sleep until it is woken: another leads, or no alarm is armed.
+    Sleep,
+    /// Lead: sleep so long at most.
+    SleepFor(Duration),
+    /// Lead: ring this, and look again.
+    Ring(Bell),
+}
+
+impl Seat {
+    fn take(parker: &Arc<Parker>) -> Self {
+        let mut lot = Lot::lock();
+        let number = lot.number();
+        lot.parked.insert(number, Arc::clone(parker));
+        Self { number }
+    }
+
+    fn look(&self) -> Watch {
+        let mut lot = Lot::lock();
+        if !lot.is_led_by(self) {
+            return Watch::Sleep;
+        }
+        let Some(next) = lot.alarms.first_entry() else {
+            lot.asleep = Instant::NEVER;
+            return Watch::Sleep;
+        };
+        let (due, now) = (next.key().0, CLOCK.now());
+        if due <= now {
+            let bell = next.remove();
+            lot.asleep = AWAKE;
+            return Watch::Ring(bell);
+        }
+        lot.asleep = due;
+        Watch::SleepFor(due.saturating_duration_since(now))
+    }
+}
+
+impl Drop for Seat {
+    /// Whoever leads hands over.
+    fn drop(&mut self) {
+        let mut lot = Lot::lock();
+        let led = lot.is_led_by(self);
+        let parker = lot.parked.remove(&self.number);
+        if led {
+            // The next one sleeps without end, and may go on so while nothing is armed.
+            lot.asleep = Instant::NEVER;
+            if !lot.alarms.is_empty() {
+                lot.rouse();
+            }
+        }
+        drop(lot);
+        drop(parker);
+    }
+}
+
+/// All the threads that park, and all that they keep time for.
+struct Lot {
+    alarms: BTreeMap<(Instant, u64), Bell>,
+    parked: BTreeMap<u64, Arc<Parker>>,
+    /// Until when the leader sleeps, unless it is roused.
+    asleep: Instant,
+    numbers: u64,
+}
+
+impl Lot {
+    fn lock() -> MutexGuard<'static, Self> {
+        LOT.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn is_led_by(&self, seat: &Seat) -> bool {
+        self.parked.first_key_value().is_some_and(|(number, _)| *number == seat.number)
+    }
+
+    /// Has the leader look again, once.
+    fn rouse(&mut self) {
+        self.asleep = AWAKE;
+        if let Some((_, leader)) = self.parked.first_key_value() {
+            leader.event.notify(1);
+        }
+    }
+}
+
+/// Whoever is awake looks before it sleeps, and need not be roused.
+const AWAKE: Instant = Instant::ZERO;
+
+static LOT: Mutex<Lot> =
+    Mutex::new(Lot { alarms: BTreeMap::new(), parked: BTreeMap::new(), asleep: Instant::NEVER, numbers: 0 });
+
+/// What alarms are due by. The coordinators decide by clocks of their own.
+static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
+
+thread_local! {
+    /// How many futures this thread is polling, one inside another.
+    static POLLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While a future is polled by a thread that will park for it.
+struct Polls;
+
+impl Polls {
+    fn begin() -> Self {
+        let _ = POLLS.try_with(|polls| polls.set(polls.get() + 1));
+        Self
+    }
+}
+
+impl Drop for Polls {
+    fn drop(&mut self) {
+        let _ = POLLS.try_with(|polls| polls.set(polls.get().saturating_sub(1)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use admission_rt::AbortHandle;
+
+    use super::*;
+    use crate::Admission;
+
+    // rules T6, W5
+    #[test]
+    fn a_wait_that_is_aborted_leaves_neither_an_alarm_nor_a_seat() {
+        let hour = Duration::from_secs(3_600);
+        let admission = Admission::builder().provider("a", |p| p.interval(hour)).build().unwrap();
+        let a = admission.provider("a").unwrap();
+        drop(a.acquire().unwrap());
+        let (handle, signal) = AbortHandle::new();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| a.abort_signal(&signal).acquire());
+            while Lot::lock().parked.is_empty() {
+                thread::yield_now();
+            }
+            assert_eq!(Lot::lock().alarms.len(), 1);
+            handle.abort();
+            assert!(waiting.join().unwrap().unwrap_err().is_aborted());
+        });
+        let lot = Lot::lock();
+        assert!(lot.alarms.is_empty() && lot.parked.is_empty());
+    }
+}

@@ -1,0 +1,56 @@
+//! The chores of this workspace: `cargo xtask --help` lists them.
+//!
+//! One file per subcommand. They own no knowledge of the libraries beyond names: what is checked and
+//! what is run stands in tables (`test_matrix.rs`, `tidy.rs` and `tidy/rules.rs`), so that a new row, check or
+//! rule is a line and not a program. Keep the dependencies few; every clean build pays for them.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to the terminal")]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bare_metal;
+mod check;
+mod ci;
+mod conformance;
+mod rows;
+mod source;
+mod test_matrix;
+mod tidy;
+mod workspace;
+
+fn main() -> ExitCode {
+    let outcome = match Xtask::parse().chore {
+        Chore::TestMatrix(chore) => chore.run(),
+        Chore::Tidy(chore) => chore.run(),
+        Chore::Conformance(chore) => chore.run(),
+        Chore::Check(chore) => chore.run(),
+        Chore::Ci(chore) => chore.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The chores of the admission workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    TestMatrix(test_matrix::TestMatrix),
+    Tidy(tidy::Tidy),
+    Conformance(conformance::Conformance),
+    Check(check::Check),
+    Ci(ci::Ci),
+}

@@ -1,0 +1,176 @@
+//! The workspace as the chores see it: its folder, its packages and its files.
+//!
+//! It owns reading; it judges nothing. Packages come from `cargo metadata`, so that nobody here has to
+//! understand a manifest. Files come from walking the folder, so that a file that was forgotten in a
+//! commit is seen too; build folders and hidden tool folders are left out.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::source::Source;
+
+/// Everything that a check may look at.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) files: Vec<File>,
+}
+
+/// A member of the workspace.
+#[derive(Default)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) roots: Vec<Root>,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) has_features: bool,
+}
+
+/// A file that the compiler is pointed at: the root of a crate.
+pub(crate) struct Root {
+    /// What cargo calls it: `lib`, `bin`, `test`, `example`, `bench`, `custom-build`.
+    pub(crate) kind: String,
+    pub(crate) path: String,
+}
+
+/// One line of a manifest's dependencies.
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `normal`, `dev` or `build`.
+    pub(crate) kind: String,
+    pub(crate) is_member: bool,
+}
+
+/// A file of the tree.
+pub(crate) struct File {
+    /// From the root of the workspace, with forward slashes.
+    pub(crate) path: String,
+    /// Empty if the file is no UTF-8.
+    pub(crate) text: String,
+    /// Present for `.rs` files.
+    pub(crate) source: Option<Source>,
+}
+
+impl Workspace {
+    /// Reads the workspace in `root`.
+    pub(crate) fn read(root: &Path) -> Result<Workspace, String> {
+        let mut files = Vec::new();
+        walk(root, root, &mut files)?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Workspace { packages: packages(root)?, files })
+    }
+
+    /// The Rust files with what was read in them.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&File, &Source)> {
+        self.files.iter().filter_map(|file| Some((file, file.source.as_ref()?)))
+    }
+
+    pub(crate) fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// A workspace of the given files, for the tests of the checks.
+    #[cfg(test)]
+    pub(crate) fn made_up(files: &[(&str, &str)]) -> Workspace {
+        let files = files.iter().map(|(path, text)| File::new((*path).to_owned(), (*text).to_owned()));
+        Workspace { packages: Vec::new(), files: files.collect() }
+    }
+}
+
+impl File {
+    pub(crate) fn new(path: String, text: String) -> File {
+        let source = path.ends_with(".rs").then(|| Source::read(&text));
+        File { path, text, source }
+    }
+}
+
+/// The root of the workspace: the folder above the one that cargo says this package is in.
+pub(crate) fn root() -> Result<PathBuf, String> {
+    let here = env::var_os("CARGO_MANIFEST_DIR")
+        .ok_or("run this as `cargo xtask`, which tells it where the workspace is")?;
+    let here = PathBuf::from(here);
+    let root = here.parent().ok_or("the workspace has no folder")?;
+    Ok(root.to_owned())
+}
+
+/// The cargo that runs this chore, so that the toolchain is the same.
+pub(crate) fn cargo() -> String {
+    env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// The members, from `cargo metadata`.
+pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
+    let output = Command::new(cargo())
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cargo metadata could not be run: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo metadata failed:\n{}", said.trim_end()));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))?;
+    let mut packages: Vec<Package> =
+        list(&metadata["packages"]).map(|package| read_package(root, package)).collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(packages)
+}
+
+fn read_package(root: &Path, package: &Value) -> Package {
+    let targets = list(&package["targets"]).flat_map(|target| {
+        let path = relative(root, Path::new(string(&target["src_path"])));
+        list(&target["kind"]).map(move |kind| Root { kind: string(kind).to_owned(), path: path.clone() })
+    });
+    let dependencies = list(&package["dependencies"]).map(|dependency| Dependency {
+        name: string(&dependency["name"]).to_owned(),
+        kind: dependency["kind"].as_str().unwrap_or("normal").to_owned(),
+        is_member: dependency["path"].is_string(),
+    });
+    Package {
+        name: string(&package["name"]).to_owned(),
+        roots: targets.collect(),
+        dependencies: dependencies.collect(),
+        has_features: package["features"].as_object().is_some_and(|features| !features.is_empty()),
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn string(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(root).unwrap_or(path);
+    path.to_string_lossy().replace('\\', "/")
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) -> Result<(), String> {
+    let problem = |error| format!("{} could not be read: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(problem)? {
+        let entry = entry.map_err(problem)?;
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type().map_err(problem)?.is_dir() {
+            // Build folders say so with a tag; `.git` and an editor's folders are no part of the tree.
+            let is_ours = !name.starts_with('.') || matches!(name.as_str(), ".cargo" | ".ci" | ".github");
+            if is_ours
+                && !path.join("CACHEDIR.TAG").exists()
+                && !(folder == root && name.starts_with("target"))
+            {
+                walk(root, &path, files)?;
+            }
+        } else {
+            // A picture has no text, but a link may lead to it.
+            let text = String::from_utf8(fs::read(&path).map_err(problem)?).unwrap_or_default();
+            files.push(File::new(relative(root, &path), text));
+        }
+    }
+    Ok(())
+}
