@@ -3,7 +3,7 @@
 //! Owns: the only readings of the standard clocks in this crate. Lacks, on purpose: any way to set or
 //! stop it; where tests need that they build with another clock.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use admission_core::Instant;
 
@@ -32,10 +32,6 @@ impl SystemClock {
     pub fn new() -> Self {
         Self { origin: std::time::Instant::now() }
     }
-
-    fn elapsed(&self) -> Duration {
-        self.origin.elapsed()
-    }
 }
 
 impl Default for SystemClock {
@@ -46,7 +42,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        Instant::ZERO + self.elapsed()
+        Instant::ZERO + self.origin.elapsed()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the clock that others ask")]

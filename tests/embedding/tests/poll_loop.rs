@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use admission_core::{Config, Counts, Instant, Key, Limits, Pacer, ProviderId, Request, TicketId};
+use admission_core::{Config, Counts, Instant, Key, Limits, ProviderId, Request, TicketId};
 use admission_rt::runtime::{Clock, SystemClock};
 use embedding::{Driver, Next};
 
@@ -36,10 +36,7 @@ impl Poll {
     fn poll(&self, until: Option<Instant>) -> Option<Event> {
         let Some(until) = until else { return self.events.recv().ok() };
         let timeout = until.saturating_duration_since(self.clock.now());
-        match self.events.recv_timeout(timeout) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.events.recv_timeout(timeout).ok()
     }
 }
 
@@ -90,7 +87,7 @@ fn a_poll_loop_is_never_early() {
     let mut config = Config::new();
     config.client = Limits::new().max_concurrent(2);
     config.providers.push(Limits::new().interval(interval));
-    config.providers.push(Limits::new().pacer(Pacer::Log(admission_core::Log::new(10, window))));
+    config.providers.push(Limits::new().window(10, window));
 
     let clock = Arc::new(SystemClock::new());
     let (events, heard) = channel();

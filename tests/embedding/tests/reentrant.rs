@@ -189,8 +189,10 @@ fn a_task_may_submit_and_abort_from_inside_a_wake() {
                 async move {
                     let operation = async || {
                         handle.abort();
-                        let call = provider.run(async move || late.fetch_add(1, Ordering::SeqCst));
-                        executor.spawn(async move { drop(call.await.unwrap()) });
+                        let call = provider.run(async move || {
+                            late.fetch_add(1, Ordering::SeqCst);
+                        });
+                        executor.spawn(async move { call.await.unwrap() });
                     };
                     provider.run(operation).await.unwrap();
                 }
