@@ -171,13 +171,21 @@ impl Provider {
     }
 
     /// Starts nothing for `delay` from now; see [`cooldown`](admission_rt::Provider::cooldown).
-    pub fn cooldown(&self, delay: Duration) {
-        self.inner.cooldown(delay);
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProvider`] when the provider was removed.
+    pub fn cooldown(&self, delay: Duration) -> Result<(), UnknownProvider> {
+        self.inner.cooldown(delay)
     }
 
     /// Forgets what this provider's windows have counted; see [`reset`](admission_rt::Provider::reset).
-    pub fn reset(&self) {
-        self.inner.reset();
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProvider`] when there is no such provider at the moment.
+    pub fn reset(&self) -> Result<(), UnknownProvider> {
+        self.inner.reset()
     }
 
     /// The same provider, for callers in another runtime.

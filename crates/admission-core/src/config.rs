@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::time::nanos;
-use crate::{ScopeId, UnitId};
+use crate::{ProviderId, UnitId};
 
 /// Everything that a coordinator is built from.
 ///
@@ -38,8 +38,11 @@ pub struct Config {
     pub units: u16,
     /// The limits of everything together.
     pub client: Limits,
-    /// The limits of each provider.
+    /// The limits of each provider; the n-th is [`ProviderId::new`]`(n)`.
     pub providers: Vec<Limits>,
+    /// The limits of every other provider, which is made when it is first asked for and forgotten
+    /// when nothing is left of it (rule L10). None unless stated: an unknown provider is an error.
+    pub template: Option<Limits>,
 }
 
 impl Config {
@@ -53,6 +56,7 @@ impl Config {
             units: 1,
             client: Limits::new(),
             providers: Vec::new(),
+            template: None,
         }
     }
 
@@ -66,12 +70,12 @@ impl Config {
         if self.providers.len() >= u32::MAX as usize {
             return Err(ConfigError::TooManyProviders);
         }
-        self.client.check(ScopeId::Client, self.units)?;
+        self.client.check(self.units).map_err(ConfigError::Client)?;
         for (index, limits) in self.providers.iter().enumerate() {
-            let scope = ScopeId::Provider(crate::ProviderId(index as u32));
-            limits.check(scope, self.units)?;
+            let id = ProviderId(index as u32);
+            limits.check(self.units).map_err(|error| ConfigError::Provider(id, error))?;
         }
-        Ok(())
+        self.template.iter().try_for_each(|limits| limits.check(self.units)).map_err(ConfigError::Template)
     }
 }
 
@@ -127,18 +131,18 @@ impl Limits {
         self
     }
 
-    fn check(&self, scope: ScopeId, units: u16) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, units: u16) -> Result<(), LimitsError> {
         if self.max_concurrent == Some(0) {
-            return Err(ConfigError::ZeroConcurrency(scope));
+            return Err(LimitsError::ZeroConcurrency);
         }
         if self.pacers.len() > usize::from(u16::MAX) {
-            return Err(ConfigError::TooManyPacers(scope));
+            return Err(LimitsError::TooManyPacers);
         }
         for pacer in &self.pacers {
             match pacer {
-                Pacer::Interval(p) if p.interval.is_zero() => return Err(ConfigError::ZeroInterval(scope)),
-                Pacer::Log(p) if p.limit == 0 => return Err(ConfigError::ZeroLimit(scope)),
-                Pacer::Log(p) if p.unit.0 >= units => return Err(ConfigError::UnknownUnit(scope, p.unit)),
+                Pacer::Interval(p) if p.interval.is_zero() => return Err(LimitsError::ZeroInterval),
+                Pacer::Log(p) if p.limit == 0 => return Err(LimitsError::ZeroLimit),
+                Pacer::Log(p) if p.unit.0 >= units => return Err(LimitsError::UnknownUnit(p.unit)),
                 Pacer::Interval(_) | Pacer::Log(_) => {}
             }
         }
@@ -250,51 +254,67 @@ pub enum CountsFrom {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A concurrency of 0 would admit nothing.
-    ZeroConcurrency(ScopeId),
-    /// An interval of 0 paces nothing.
-    ZeroInterval(ScopeId),
-    /// A limit of 0 would admit nothing.
-    ZeroLimit(ScopeId),
-    /// A log counts a unit that the coordinator does not have.
-    UnknownUnit(ScopeId, UnitId),
+    /// The client's limits are wrong.
+    Client(LimitsError),
+    /// A provider's limits are wrong.
+    Provider(ProviderId, LimitsError),
+    /// The limits of providers that are made on demand are wrong.
+    Template(LimitsError),
     /// The unit of requests is always there, so there is at least one.
     NoUnits,
     /// The hand-off time is below 1 ms.
     HandOffTooShort,
-    /// More pacers in one scope than can be numbered.
-    TooManyPacers(ScopeId),
     /// More providers than can be numbered.
     TooManyProviders,
     /// The memory that the configuration bounds could not be had.
     OutOfMemory,
 }
 
-impl fmt::Display for ScopeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client => f.write_str("the client"),
-            Self::Provider(id) => write!(f, "provider {}", id.0),
-        }
-    }
+/// What is wrong with the limits of a scope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum LimitsError {
+    /// A concurrency of 0 would admit nothing.
+    ZeroConcurrency,
+    /// An interval of 0 paces nothing.
+    ZeroInterval,
+    /// A limit of 0 would admit nothing.
+    ZeroLimit,
+    /// A log counts a unit that the coordinator does not have.
+    UnknownUnit(UnitId),
+    /// More pacers than can be numbered.
+    TooManyPacers,
+    /// There is no memory for their logs.
+    OutOfMemory,
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroConcurrency(scope) => write!(f, "{scope}: a concurrency of 0 would admit nothing"),
-            Self::ZeroInterval(scope) => write!(f, "{scope}: an interval of 0 paces nothing"),
-            Self::ZeroLimit(scope) => write!(f, "{scope}: a limit of 0 would admit nothing"),
-            Self::UnknownUnit(scope, unit) => {
-                write!(f, "{scope}: a log counts unit {}, which is not there", unit.0)
-            }
+            Self::Client(error) => write!(f, "the client: {error}"),
+            Self::Provider(id, error) => write!(f, "provider {}: {error}", id.0),
+            Self::Template(error) => write!(f, "the template: {error}"),
             Self::NoUnits => f.write_str("there is at least the unit of requests"),
             Self::HandOffTooShort => f.write_str("the hand-off time is at least 1 ms"),
-            Self::TooManyPacers(scope) => write!(f, "{scope}: more than 65,535 pacers"),
             Self::TooManyProviders => f.write_str("too many providers"),
             Self::OutOfMemory => f.write_str("out of memory"),
         }
     }
 }
 
+impl fmt::Display for LimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroConcurrency => f.write_str("a concurrency of 0 would admit nothing"),
+            Self::ZeroInterval => f.write_str("an interval of 0 paces nothing"),
+            Self::ZeroLimit => f.write_str("a limit of 0 would admit nothing"),
+            Self::UnknownUnit(unit) => write!(f, "a log counts unit {}, which is not there", unit.0),
+            Self::TooManyPacers => f.write_str("more than 65,535 pacers"),
+            Self::OutOfMemory => f.write_str("out of memory"),
+        }
+    }
+}
+
 impl core::error::Error for ConfigError {}
+
+impl core::error::Error for LimitsError {}

@@ -14,13 +14,15 @@ use core::time::Duration;
 
 use crate::handoff::HandOff;
 use crate::heap::Heap;
+use crate::providers::{Providers, Standing};
 use crate::queue::{Flags, NIL, Queue, State, add_costs};
 use crate::scope::{Ask, Pacer, Scope};
+use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::time::nanos;
 use crate::verdict::{Opening, Verdict, held_whoever_asks, judge};
 use crate::{
-    Config, ConfigError, Event, Hold, Instant, Key, ProviderId, Reason, Refusal, ScopeId, Side, TicketId,
-    UnitId,
+    Config, ConfigError, Event, Hold, Instant, Key, Limits, LimitsError, ProviderId, Reason, Refusal,
+    ScopeId, Side, TicketId, UnitId,
 };
 
 /// Tickets that room is made for beforehand at most: a million, 64 MiB that are not touched until
@@ -119,6 +121,50 @@ pub enum Step {
     Gone,
 }
 
+/// A change that was not made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is no such provider.
+    UnknownProvider,
+    /// There is such a provider already.
+    ProviderExists,
+    /// Something is wrong with the limits.
+    Limits(LimitsError),
+    /// There is no such unit.
+    UnknownUnit,
+    /// The ticket does not run.
+    NotRunning,
+    /// A call always costs 1 request.
+    Requests,
+}
+
+impl core::fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UnknownProvider => f.write_str("unknown provider"),
+            Self::ProviderExists => f.write_str("the provider exists"),
+            Self::Limits(error) => error.fmt(f),
+            Self::UnknownUnit => f.write_str("unknown unit"),
+            Self::NotRunning => f.write_str("the call is not running"),
+            Self::Requests => f.write_str("a call always costs 1 request"),
+        }
+    }
+}
+
+impl core::error::Error for ChangeError {}
+
+/// Where a provider is (rule L10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// It takes requests.
+    Here,
+    /// It was removed, and something of it is still remembered.
+    Removed,
+    /// Never heard of, or forgotten.
+    Unknown,
+}
+
 /// How many tickets are where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -176,7 +222,9 @@ pub struct Coordinator {
     /// Whether somebody waits for the coordinator to be idle (rule S4).
     is_idle_watched: bool,
     client: Scope,
-    providers: Vec<Scope>,
+    providers: Providers,
+    /// How many starts there have been.
+    starts: u64,
     queue: Queue,
     /// The providers whose oldest ticket passes its provider, by that ticket's place in the order.
     ready: Heap,
@@ -193,7 +241,8 @@ pub struct Coordinator {
 impl Coordinator {
     /// Builds a coordinator, and makes room for what the configuration bounds: the queue (up to a
     /// million tickets), the calls in flight, and the logs (up to 4,096 entries each). Room for
-    /// deadlines, and for keys that several tickets share, is made as they come.
+    /// deadlines, for keys that several tickets share, and for the logs of providers that come later,
+    /// is made as they come.
     ///
     /// # Errors
     ///
@@ -205,7 +254,7 @@ impl Coordinator {
         let mut providers = Vec::new();
         providers.try_reserve_exact(config.providers.len()).map_err(|_| ConfigError::OutOfMemory)?;
         for limits in &config.providers {
-            providers.push(Scope::try_new(limits)?);
+            providers.push(room_for(limits)?);
         }
         let mut coordinator = Self {
             max_queued: config.max_queued,
@@ -213,7 +262,7 @@ impl Coordinator {
             seen: Instant::ZERO,
             is_closed: false,
             is_idle_watched: false,
-            client: Scope::try_new(&config.client)?,
+            client: room_for(&config.client)?,
             queue: Queue::try_new(
                 providers.len(),
                 config.units,
@@ -226,10 +275,11 @@ impl Coordinator {
             events: VecDeque::new(),
             batch: Vec::new(),
             newcomer_costs: Vec::new(),
-            providers,
+            providers: Providers::try_new(providers, config.template.clone()),
+            starts: 0,
         };
         let events = config.max_queued.min(RESERVED_EVENTS) as usize;
-        let providers = coordinator.providers.len();
+        let providers = coordinator.providers.len() as usize;
         let more_units = usize::from(config.units) - 1;
         coordinator
             .ready
@@ -370,62 +420,192 @@ impl Coordinator {
     /// No start at `provider` for `delay` from now (rule L5). It never shortens an earlier cooldown
     /// and touches no running call; grants that have not started are taken back (rule S5).
     ///
-    /// An unknown provider is ignored.
+    /// # Errors
+    ///
+    /// [`ChangeError::UnknownProvider`], and nothing changes. With a template the provider is made.
     ///
     /// # Cost
     ///
     /// O(grants that have not started), in the whole coordinator, if the provider has any.
-    pub fn cooldown(&mut self, provider: ProviderId, delay: Duration, now: Instant) {
+    pub fn cooldown(
+        &mut self,
+        provider: ProviderId,
+        delay: Duration,
+        now: Instant,
+    ) -> Result<(), ChangeError> {
         let now = self.pass_time(now);
-        if let Some(scope) = self.providers.get_mut(provider.index()) {
+        let place = self.find_or_make(provider, now);
+        if let Ok(place) = place {
+            let scope = &mut self.providers[place];
             scope.not_before = scope.not_before.max(now + delay);
             let (is_on, has_grants) = (scope.not_before > now, scope.granted > 0);
-            self.queue.mark_changed(provider.0);
+            self.queue.mark_changed(place);
             if is_on && has_grants {
-                self.hand_off.of_provider(self.queue.slab_mut(), provider.0, &mut self.batch);
-                self.take_back_batch(false, now);
+                self.take_back_grants(Some(place), TakenBack::ByCooldown, now);
             }
         }
         self.grant_due(NIL, now);
         self.end_call();
+        place.map(|_| ())
     }
 
     /// Forgets what the logs of one scope know, running calls included, and exempts every ticket
-    /// that is queued at this moment from them (rule D2). An unknown provider is ignored.
+    /// that is queued at this moment from them (rule D2).
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::UnknownProvider`], and nothing changes.
     ///
     /// # Cost
     ///
     /// O(tickets).
-    pub fn reset(&mut self, scope: ScopeId, now: Instant) {
+    pub fn reset(&mut self, scope: ScopeId, now: Instant) -> Result<(), ChangeError> {
         let now = self.pass_time(now);
-        let (side, only) = match scope {
-            ScopeId::Client => (Side::Client, None),
-            ScopeId::Provider(provider) => (Side::Provider, Some(provider.0)),
-        };
-        let scope = match only {
-            None => Some(&mut self.client),
-            Some(provider) => self.providers.get_mut(provider as usize),
-        };
-        if let Some(scope) = scope {
-            scope.reset_logs();
+        let place = self.find_scope(scope);
+        if let Ok(place) = place {
+            let side = place.map_or(Side::Client, |_| Side::Provider);
+            let next_start = self.starts;
+            self.scope_mut(place).reset_logs(next_start);
             for index in self.queue.slots() {
-                let slot = *self.queue.slot(index);
-                if only.is_some_and(|provider| provider != slot.provider) {
-                    continue;
-                }
-                if slot.state.is_queued() {
+                let slot = self.queue.slot(index);
+                if slot.state.is_queued() && place.is_none_or(|place| place == slot.provider) {
                     self.queue.exempt(index, side);
-                } else if slot.state == State::Running && !slot.flags.is_forgotten(side) {
-                    scope.forget_running(self.queue.ask(index, side));
-                    self.queue.slot_mut(index).flags.forget(side);
                 }
             }
-            if let Some(provider) = only {
-                self.queue.mark_changed(provider);
+            if let Some(place) = place {
+                self.queue.mark_changed(place);
             }
         }
         self.grant_due(NIL, now);
         self.end_call();
+        place.map(|_| ())
+    }
+
+    /// Changes the limits of one scope while tickets wait and calls run (rule L7).
+    ///
+    /// Nothing that runs is touched and nothing that a window has logged is forgotten; grants that
+    /// have not started are taken back, queued tickets that can no longer fit are refused, and who
+    /// may go now is granted. A pacer keeps what it knows if its kind and unit stay.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says what is wrong with the limits, or that there is no such provider; then
+    /// nothing changes.
+    ///
+    /// # Cost
+    ///
+    /// O(tickets), and memory for the new pacers.
+    pub fn set_limits(&mut self, scope: ScopeId, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
+        let now = self.pass_time(now);
+        let outcome = self.change_limits(scope, limits, now);
+        self.grant_due(NIL, now);
+        self.end_call();
+        outcome
+    }
+
+    /// Changes how many tickets may wait (rule L7). Lowering it refuses nobody who waits.
+    pub fn set_max_queued(&mut self, max_queued: u32, now: Instant) {
+        let now = self.pass_time(now);
+        self.max_queued = max_queued;
+        self.grant_due(NIL, now);
+        self.end_call();
+    }
+
+    /// Adds a provider (rule L10). One that was removed and is still remembered goes on with what is
+    /// left of it.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::ProviderExists`], or what is wrong with the limits; then nothing changes.
+    pub fn add_provider(
+        &mut self,
+        provider: ProviderId,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<(), ChangeError> {
+        let now = self.pass_time(now);
+        let outcome = if self.providers.find(provider.0).is_some() {
+            Err(ChangeError::ProviderExists)
+        } else {
+            limits
+                .check(self.units())
+                .map_err(ChangeError::Limits)
+                .and_then(|()| self.put_provider(provider, Standing::Kept, limits, now))
+                .map(|_| ())
+        };
+        self.grant_due(NIL, now);
+        self.end_call();
+        outcome
+    }
+
+    /// Removes a provider (rule L10). Its queued tickets and its grants that have not started end as
+    /// removed, and cost nothing; its running calls go on. What it remembers stays until it is over.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::UnknownProvider`], and nothing changes.
+    ///
+    /// # Cost
+    ///
+    /// O(tickets).
+    pub fn remove_provider(&mut self, provider: ProviderId, now: Instant) -> Result<(), ChangeError> {
+        let now = self.pass_time(now);
+        let found = self.providers.find(provider.0);
+        if let Some(place) = found {
+            self.providers.set_standing(place, Standing::Removed);
+            self.queue.mark_changed(place);
+            let queue = &self.queue;
+            self.batch.extend(queue.slots().filter(|&index| {
+                let slot = queue.slot(index);
+                slot.provider == place && (slot.state.is_queued() || slot.state == State::Granted)
+            }));
+            self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+            // From the tail, so that nobody moves up only to be refused too.
+            for entry in (0..self.batch.len()).rev() {
+                let index = self.batch[entry];
+                if self.queue.slot(index).state == State::Granted {
+                    self.give_back(index);
+                    self.queue.finish(index);
+                } else {
+                    self.queue.leave(index);
+                }
+            }
+            for entry in 0..self.batch.len() {
+                let reason = if self.is_closed { Reason::Closed } else { Reason::Removed };
+                self.end(self.batch[entry], reason, None, now);
+            }
+            self.batch.clear();
+        }
+        self.grant_due(NIL, now);
+        self.end_call();
+        found.map(|_| ()).ok_or(ChangeError::UnknownProvider)
+    }
+
+    /// Corrects what a running call costs in one unit (rule L8): an estimate of 1,000 tokens turned
+    /// out to be 350, or 4,000. As often as one likes while the call runs. What a log has of it is
+    /// changed while it is still in the window, and who waits is looked at again; no grant is taken
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::NotRunning`], [`ChangeError::UnknownUnit`], or [`ChangeError::Requests`], of
+    /// which a call always costs 1; then nothing changes.
+    ///
+    /// # Cost
+    ///
+    /// O(starts since, in the window).
+    pub fn settle_cost(
+        &mut self,
+        ticket: TicketId,
+        unit: UnitId,
+        cost: u64,
+        now: Instant,
+    ) -> Result<(), ChangeError> {
+        let now = self.pass_time(now);
+        let outcome = self.correct(ticket, unit, cost, now);
+        self.grant_due(NIL, now);
+        self.end_call();
+        outcome
     }
 
     /// Ends every queued ticket, and refuses every later one; running calls go on, and a grant that
@@ -458,11 +638,8 @@ impl Coordinator {
         let now = self.pass_time(now);
         self.grant_due(NIL, now);
         self.end_call();
-        let scope = match scope {
-            ScopeId::Client => &self.client,
-            ScopeId::Provider(provider) => self.providers.get(provider.index())?,
-        };
-        match scope.pacers.get(usize::from(pacer))? {
+        let place = self.find_scope(scope).ok()?;
+        match self.scope(place).pacers.get(usize::from(pacer))? {
             Pacer::Log(log) => Some(log.available(now)),
             Pacer::Interval(_) => None,
         }
@@ -541,33 +718,224 @@ impl Coordinator {
         self.counts() == Counts::default()
     }
 
+    /// Everything that can be seen, at the last `now` (rule O1).
+    ///
+    /// # Cost
+    ///
+    /// O(providers), and memory for the answer.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let now = self.seen;
+        let here = (0..self.providers.len()).filter(|&place| self.providers.standing(place).is_here());
+        let snapshot = |scope: &Scope, queued| ScopeSnapshot::of(scope, queued, &self.hand_off, now);
+        let mut providers: Vec<_> = here
+            .map(|place| {
+                let id = ProviderId(self.providers.number(place));
+                (id, snapshot(&self.providers[place], self.queue.queued_at(place)))
+            })
+            .collect();
+        providers.sort_unstable_by_key(|(id, _)| *id);
+        Snapshot {
+            at: now,
+            is_closed: self.is_closed,
+            max_queued: self.max_queued,
+            next: self.poll_timeout(),
+            client: snapshot(&self.client, self.queue.queued()),
+            providers,
+        }
+    }
+
+    /// Whether the number is a provider's that is here, or that was removed and is remembered.
+    #[must_use]
+    pub fn presence(&self, provider: ProviderId) -> Presence {
+        match self.providers.find_remembered(provider.0).map(|place| self.providers.standing(place)) {
+            None => Presence::Unknown,
+            Some(standing) if standing.is_here() => Presence::Here,
+            Some(_) => Presence::Removed,
+        }
+    }
+
+    /// The place of a provider that is here, or nothing for the client.
+    fn find_scope(&self, scope: ScopeId) -> Result<Option<u32>, ChangeError> {
+        match scope {
+            ScopeId::Client => Ok(None),
+            ScopeId::Provider(provider) => {
+                self.providers.find(provider.0).map(Some).ok_or(ChangeError::UnknownProvider)
+            }
+        }
+    }
+
+    fn scope(&self, place: Option<u32>) -> &Scope {
+        place.map_or(&self.client, |place| &self.providers[place])
+    }
+
+    fn scope_mut(&mut self, place: Option<u32>) -> &mut Scope {
+        match place {
+            None => &mut self.client,
+            Some(place) => &mut self.providers[place],
+        }
+    }
+
+    fn units(&self) -> u16 {
+        self.newcomer_costs.len() as u16 + 1
+    }
+
+    /// The place of a provider that is here, made from the template if need be (rule L10).
+    fn find_or_make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
+        if let Some(place) = self.providers.find(provider.0) {
+            return Ok(place);
+        }
+        if self.is_closed {
+            return Err(ChangeError::UnknownProvider);
+        }
+        let template = self.providers.template.take();
+        let Some(limits) = template else { return Err(ChangeError::UnknownProvider) };
+        let made = self.put_provider(provider, Standing::Made, &limits, now);
+        self.providers.template = Some(limits);
+        made
+    }
+
+    /// A provider that is not here comes, with what is remembered of it.
+    fn put_provider(
+        &mut self,
+        provider: ProviderId,
+        standing: Standing,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<u32, ChangeError> {
+        let place = if let Some(place) = self.providers.find_remembered(provider.0) {
+            self.adapt(Some(place), limits, now)?;
+            self.providers.set_standing(place, standing);
+            self.providers[place].halvings = 0;
+            place
+        } else {
+            let next_start = self.starts;
+            let inserted = self.providers.insert(provider.0, standing, limits, next_start);
+            let (place, is_more) = inserted.map_err(ChangeError::Limits)?;
+            if is_more {
+                self.queue.add_provider();
+            }
+            place
+        };
+        self.queue.mark_changed(place);
+        Ok(place)
+    }
+
+    fn change_limits(&mut self, scope: ScopeId, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
+        let can_make = self.providers.template.is_some() && !self.is_closed;
+        if !can_make {
+            self.find_scope(scope)?;
+        }
+        limits.check(self.units()).map_err(ChangeError::Limits)?;
+        let place = match scope {
+            ScopeId::Client => None,
+            ScopeId::Provider(provider) => Some(self.find_or_make(provider, now)?),
+        };
+        self.adapt(place, limits, now)?;
+        if let Some(place) = place {
+            if matches!(self.providers.standing(place), Standing::Made | Standing::Changed) {
+                let is_as_made = self.providers.template.as_ref() == Some(limits);
+                let standing = if is_as_made { Standing::Made } else { Standing::Changed };
+                self.providers.set_standing(place, standing);
+            }
+            self.queue.mark_changed(place);
+        }
+        // So that no start breaks the new limits.
+        self.take_back_grants(place, TakenBack::ByLimits, now);
+        // Who can no longer fit is told so (rule L6).
+        let queue = &self.queue;
+        self.batch.extend(queue.slots().filter(|&index| {
+            let slot = queue.slot(index);
+            slot.state.is_queued() && place.is_none_or(|place| place == slot.provider)
+        }));
+        self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+        for entry in 0..self.batch.len() {
+            self.end_if_impossible(self.batch[entry], now);
+        }
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Ends a waiting ticket that costs more than a log ever allows; says whether it does.
+    fn end_if_impossible(&mut self, index: u32, now: Instant) -> bool {
+        let scope = &self.providers[self.queue.slot(index).provider];
+        let hold = impossible(&self.client, Side::Client, self.queue.ask(index, Side::Client))
+            .or_else(|| impossible(scope, Side::Provider, self.queue.ask(index, Side::Provider)));
+        if hold.is_some() {
+            self.queue.leave(index);
+            self.end(index, Reason::ImpossibleCost, hold, now);
+        }
+        hold.is_some()
+    }
+
+    /// Gives a scope other limits.
+    fn adapt(&mut self, place: Option<u32>, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
+        let side = place.map_or(Side::Client, |_| Side::Provider);
+        let queue = &self.queue;
+        let is_here = |&index: &u32| place.is_none_or(|place| place == queue.slot(index).provider);
+        let is = |state| move |&index: &u32| queue.slot(index).state == state;
+        let running = queue.slots().filter(is_here).filter(is(State::Running));
+        let oldest = running.map(|index| queue.slot(index).start_number()).min().unwrap_or(self.starts);
+        let scope = match place {
+            None => &mut self.client,
+            Some(place) => &mut self.providers[place],
+        };
+        scope.adapt(limits, oldest, self.starts, now).map_err(ChangeError::Limits)?;
+        for index in queue.slots().filter(is_here).filter(is(State::Granted)) {
+            scope.hold(queue.ask(index, side));
+        }
+        Ok(())
+    }
+
+    fn correct(
+        &mut self,
+        ticket: TicketId,
+        unit: UnitId,
+        cost: u64,
+        now: Instant,
+    ) -> Result<(), ChangeError> {
+        let found = self.queue.find(ticket).filter(|&index| self.queue.slot(index).state == State::Running);
+        let Some(index) = found else { return Err(ChangeError::NotRunning) };
+        if unit == UnitId::REQUESTS {
+            return Err(ChangeError::Requests);
+        }
+        if unit.0 >= self.units() {
+            return Err(ChangeError::UnknownUnit);
+        }
+        let slot = *self.queue.slot(index);
+        let number = slot.start_number();
+        self.client.correct(self.queue.ask(index, Side::Client), unit, cost, number, slot.since, now);
+        let scope = &mut self.providers[slot.provider];
+        scope.correct(self.queue.ask(index, Side::Provider), unit, cost, number, slot.since, now);
+        self.queue.correct_cost(index, unit, cost);
+        self.queue.mark_changed(slot.provider);
+        Ok(())
+    }
+
     /// The end of a provider's cooldown; the origin if there was none, or no such provider.
     #[must_use]
     pub fn not_before(&self, provider: ProviderId) -> Instant {
-        self.providers.get(provider.index()).map_or(Instant::ZERO, |scope| scope.not_before)
+        let place = self.providers.find(provider.0);
+        place.map_or(Instant::ZERO, |place| self.providers[place].not_before)
     }
 
     /// The hand-off time that the next grant of a scope gets by it (rule S4a); `None` for an unknown
     /// provider.
     #[must_use]
     pub fn hand_off_time(&self, scope: ScopeId) -> Option<Duration> {
-        let scope = match scope {
-            ScopeId::Client => &self.client,
-            ScopeId::Provider(provider) => self.providers.get(provider.index())?,
+        let place = match scope {
+            ScopeId::Client => None,
+            ScopeId::Provider(provider) => Some(self.providers.find(provider.0)?),
         };
-        Some(self.hand_off.time(scope.halvings))
+        Some(self.hand_off.time(self.scope(place).halvings))
     }
 
     /// How much has been looked at so far: tickets, keys, entries of heaps and logs (rule E7).
     #[cfg(steps)]
     #[doc(hidden)]
     pub fn steps(&self) -> u64 {
-        let logs = self.providers.iter().chain([&self.client]).flat_map(|scope| &scope.pacers);
-        let in_logs = logs.map(|pacer| match pacer {
-            Pacer::Log(log) => log.steps.total(),
-            Pacer::Interval(_) => 0,
-        });
-        self.queue.steps() + self.ready.steps.total() + self.timed.steps.total() + in_logs.sum::<u64>()
+        let heaps = self.ready.steps.total() + self.timed.steps.total();
+        self.queue.steps() + heaps + self.providers.steps() + self.client.steps()
     }
 
     /// Time does not run back, and never reaches the end (rules T1, T2).
@@ -586,27 +954,58 @@ impl Coordinator {
         }
         if self.client.granted > 0 {
             self.hand_off.due(self.queue.slab(), now, &mut self.batch);
-            self.take_back_batch(true, now);
+            self.take_back_batch(TakenBack::Unpolled, now);
         }
         self.expire(now);
+        self.judge_changed(now);
+        if self.providers.are_mostly_vacant() {
+            self.move_together();
+        }
+        while let Some((place, number)) = self.providers.forget_one(now) {
+            self.timed.remove(place);
+            self.ready.remove(place);
+            self.events.push_back(Event::Forgotten(ProviderId(number)));
+        }
         now
     }
 
-    /// Takes the grants in the batch back. `unpolled`: because their callers did not run (rule S4);
-    /// otherwise a cooldown came between (rule S5).
-    fn take_back_batch(&mut self, unpolled: bool, now: Instant) {
+    /// After a crowd of providers is gone, its places go too.
+    fn move_together(&mut self) {
+        let places = self.providers.move_together();
+        self.queue.keep_providers(places);
+        self.timed.keep(places);
+        self.ready.keep(places);
+        self.events.shrink_to(RESERVED_EVENTS as usize);
+    }
+
+    /// Takes the grants of one scope back, which are at their places again at once (rules S5, L7).
+    fn take_back_grants(&mut self, place: Option<u32>, why: TakenBack, now: Instant) {
+        if self.scope(place).granted > 0 {
+            self.hand_off.of_scope(self.queue.slab(), place, &mut self.batch);
+            self.take_back_batch(why, now);
+        }
+    }
+
+    /// A grant holds nothing any more, and nothing was spent.
+    fn give_back(&mut self, index: u32) {
+        let provider = self.queue.slot(index).provider;
+        self.hand_off.remove(self.queue.slab_mut(), index);
+        self.client.take_back(self.queue.ask(index, Side::Client));
+        self.providers[provider].take_back(self.queue.ask(index, Side::Provider));
+    }
+
+    /// Takes the grants in the batch back.
+    fn take_back_batch(&mut self, why: TakenBack, now: Instant) {
+        let unpolled = why == TakenBack::Unpolled;
         let queue = &self.queue;
         self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
         for place in 0..self.batch.len() {
             let index = self.batch[place];
             let provider = self.queue.slot(index).provider;
-            self.hand_off.remove(self.queue.slab_mut(), index);
-            let scope = &mut self.providers[provider as usize];
-            self.client.take_back(self.queue.ask(index, Side::Client));
-            scope.take_back(self.queue.ask(index, Side::Provider));
+            self.give_back(index);
             if unpolled {
                 self.hand_off.halve(&mut self.client.halvings);
-                self.hand_off.halve(&mut scope.halvings);
+                self.hand_off.halve(&mut self.providers[provider].halvings);
             }
             self.queue.requeue(index, unpolled);
             self.queue.mark_changed(provider);
@@ -615,6 +1014,8 @@ impl Coordinator {
                 // A grant that is taken back after the close ends as closed (rule W4).
                 self.queue.leave(index);
                 self.end(index, Reason::Closed, None, now);
+            } else if why == TakenBack::ByLimits && self.end_if_impossible(index, now) {
+                // Told so (rule D5).
             } else if !unpolled && self.queue.slot(index).deadline < now {
                 self.end_late(index, now);
             }
@@ -647,10 +1048,13 @@ impl Coordinator {
     /// Judges the providers whose line or limits changed, and sorts them by what holds them back.
     fn judge_changed(&mut self, now: Instant) {
         while let Some(provider) = self.queue.next_changed() {
+            let scope = &self.providers[provider];
+            let has_tickets = self.queue.queued_at(provider) + scope.running + scope.granted > 0;
+            self.providers.rest(provider, has_tickets);
             let front = self.queue.front(provider);
             let verdict = (front != NIL).then(|| {
                 let ask = self.queue.ask(front, Side::Provider);
-                judge(&self.providers[provider as usize], Side::Provider, ask, now)
+                judge(&self.providers[provider], Side::Provider, ask, now)
             });
             match verdict {
                 Some(Verdict::Go) => {
@@ -697,8 +1101,7 @@ impl Coordinator {
         if self.is_closed {
             return refuse(Reason::Closed);
         }
-        let provider = request.provider;
-        let Some(scope) = self.providers.get(provider.index()) else {
+        let Ok(provider) = self.find_or_make(request.provider, now) else {
             return refuse(Reason::UnknownProvider);
         };
         if request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len()) {
@@ -707,14 +1110,14 @@ impl Coordinator {
         self.newcomer_costs.fill(0);
         add_costs(&mut self.newcomer_costs, request.costs);
         let ask = Ask { costs: &self.newcomer_costs, exempt: false };
-        let impossible =
-            impossible(&self.client, Side::Client, ask).or_else(|| impossible(scope, Side::Provider, ask));
+        let impossible = impossible(&self.client, Side::Client, ask)
+            .or_else(|| impossible(&self.providers[provider], Side::Provider, ask));
         if impossible.is_some() {
             return Err(Refusal { reason: Reason::ImpossibleCost, held_by: impossible, retry_after: None });
         }
-        let hold = self.hold_of_newcomer(request, now);
+        let hold = self.hold_of_newcomer(provider, request.key, now);
         if hold.is_none() && self.queue.has_room_for_ticket() {
-            let index = self.queue.create(provider.0, request.key, request.costs, Instant::NEVER);
+            let index = self.queue.create(provider, request.key, request.costs, Instant::NEVER);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
             self.queue.take(index, true);
@@ -728,9 +1131,9 @@ impl Coordinator {
                 Admitted::Queued(ticket)
             });
         }
-        let ahead = self.queue.metered_in_line(provider.0);
+        let ahead = self.queue.metered_in_line(provider);
         let ask = Ask { costs: &self.newcomer_costs, exempt: false };
-        let wait = self.wait_behind(provider.0, ask, ask, ahead, now);
+        let wait = self.wait_behind(provider, ask, ask, ahead, now);
         let is_too_long = |most: u64| most == 0 || wait.is_some_and(|wait| nanos(wait) > most);
         let reason = if !request.may_wait {
             Reason::Exhausted
@@ -739,7 +1142,7 @@ impl Coordinator {
         } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
             Reason::Overflow
         } else {
-            let index = self.queue.create(provider.0, request.key, request.costs, Instant::NEVER);
+            let index = self.queue.create(provider, request.key, request.costs, Instant::NEVER);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
             self.queue.enqueue(index);
@@ -766,14 +1169,13 @@ impl Coordinator {
     }
 
     /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
-    fn hold_of_newcomer(&mut self, request: &Request<'_>, now: Instant) -> Option<Hold> {
+    fn hold_of_newcomer(&mut self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
         self.judge_changed(now);
         let ask = Ask { costs: &self.newcomer_costs, exempt: false };
-        if request.key.is_some_and(|key| self.queue.is_busy(key)) {
+        if key.is_some_and(|key| self.queue.is_busy(key)) {
             return Some(Hold::Key);
         }
-        let provider = request.provider.0;
-        limits_hold(&self.client, &self.providers[provider as usize], ask, ask, now)
+        limits_hold(&self.client, &self.providers[provider], ask, ask, now)
             .or_else(|| self.order_holds(provider, u64::MAX))
     }
 
@@ -789,7 +1191,7 @@ impl Coordinator {
         }
         let of_client = self.queue.ask(index, Side::Client);
         let of_provider = self.queue.ask(index, Side::Provider);
-        let scope = &self.providers[slot.provider as usize];
+        let scope = &self.providers[slot.provider];
         limits_hold(&self.client, scope, of_client, of_provider, now)
             .or_else(|| self.order_holds(slot.provider, slot.seq))
     }
@@ -814,7 +1216,7 @@ impl Coordinator {
         ahead: u32,
         now: Instant,
     ) -> Option<Duration> {
-        let scope = &self.providers[provider as usize];
+        let scope = &self.providers[provider];
         let client = Opening::behind(&self.client, Side::Client, of_client, ahead, now);
         let provider = Opening::behind(scope, Side::Provider, of_provider, ahead, now);
         let wait = client.at.max(provider.at).saturating_duration_since(now);
@@ -827,7 +1229,7 @@ impl Coordinator {
         let provider = slot.provider;
         let has_full_time = slot.flags.has(Flags::FULL_TIME);
         slot.flags.clear(Flags::TAKEN_BACK | Flags::FULL_TIME);
-        let scope = &mut self.providers[provider as usize];
+        let scope = &mut self.providers[provider];
         self.client.grant(self.queue.ask(index, Side::Client));
         scope.grant(self.queue.ask(index, Side::Provider));
         let halvings = if has_full_time { 0 } else { self.client.halvings.max(scope.halvings) };
@@ -839,22 +1241,21 @@ impl Coordinator {
     fn start(&mut self, index: u32, now: Instant) {
         self.hand_off.remove(self.queue.slab_mut(), index);
         let slot = self.queue.slot_mut(index);
-        slot.state = State::Running;
-        slot.since = now;
+        slot.run(now, self.starts);
+        self.starts += 1;
         let provider = slot.provider;
         self.client.start(self.queue.ask(index, Side::Client), now);
-        self.providers[provider as usize].start(self.queue.ask(index, Side::Provider), now);
+        self.providers[provider].start(self.queue.ask(index, Side::Provider), now);
         self.queue.mark_changed(provider);
     }
 
     /// A running ticket is over.
     fn settle(&mut self, index: u32, now: Instant) {
         let slot = *self.queue.slot(index);
-        let ask = self.queue.ask(index, Side::Client);
-        self.client.settle(ask, slot.flags.is_forgotten(Side::Client), now);
-        let ask = self.queue.ask(index, Side::Provider);
-        let scope = &mut self.providers[slot.provider as usize];
-        scope.settle(ask, slot.flags.is_forgotten(Side::Provider), now);
+        let number = slot.start_number();
+        self.client.settle(self.queue.ask(index, Side::Client), number, now);
+        let scope = &mut self.providers[slot.provider];
+        scope.settle(self.queue.ask(index, Side::Provider), number, now);
         self.queue.finish(index);
         self.queue.mark_changed(slot.provider);
     }
@@ -867,7 +1268,7 @@ impl Coordinator {
         } else if slot.state == State::Granted {
             self.hand_off.remove(self.queue.slab_mut(), index);
             self.client.abandon(self.queue.ask(index, Side::Client), slot.since, now);
-            let scope = &mut self.providers[slot.provider as usize];
+            let scope = &mut self.providers[slot.provider];
             scope.abandon(self.queue.ask(index, Side::Provider), slot.since, now);
             self.queue.finish(index);
             self.queue.mark_changed(slot.provider);
@@ -908,6 +1309,13 @@ impl Coordinator {
     }
 }
 
+/// A scope of the configuration, with room for what its logs may hold.
+fn room_for(limits: &Limits) -> Result<Scope, ConfigError> {
+    let mut scope = Scope::try_new(limits, 0).map_err(|_| ConfigError::OutOfMemory)?;
+    scope.try_reserve().map_err(|_| ConfigError::OutOfMemory)?;
+    Ok(scope)
+}
+
 /// How many calls may be granted or running at once, if anything bounds that.
 fn most_in_flight(config: &Config) -> Option<u32> {
     let mut each = config.providers.iter().map(|limits| limits.max_concurrent);
@@ -934,8 +1342,22 @@ fn limits_hold(
         .or_else(|| hold(judge(client, Side::Client, of_client, now)))
 }
 
+/// Why a grant is taken back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TakenBack {
+    /// Its caller did not run: it is passed over (rule S4).
+    Unpolled,
+    /// A cooldown came between (rule S5).
+    ByCooldown,
+    /// Other limits came between (rule L7).
+    ByLimits,
+}
+
 /// The first log that a cost can never fit into (rule L6).
 fn impossible(scope: &Scope, side: Side, ask: Ask<'_>) -> Option<Hold> {
+    if ask.exempt {
+        return None;
+    }
     scope.pacers.iter().enumerate().find_map(|(index, pacer)| match pacer {
         Pacer::Log(log) if !log.fits(ask.cost(log.unit)) => Some(Hold::Log(side, index as u16)),
         Pacer::Log(_) | Pacer::Interval(_) => None,

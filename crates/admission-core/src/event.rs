@@ -1,6 +1,6 @@
 //! What the machine says on its own account, to be drained after every call.
 
-use crate::{Reason, TicketId};
+use crate::{ProviderId, Reason, TicketId};
 
 /// Something that happened to a ticket other than the one a call was about, or to that one too.
 ///
@@ -16,4 +16,7 @@ pub enum Event {
     Refused(TicketId, Reason),
     /// Its grant is gone again, and it waits as before. Nobody needs to be woken.
     TakenBack(TicketId),
+    /// Nothing is left of a provider that was removed or made on demand (rule L10): its number is
+    /// free for another name.
+    Forgotten(ProviderId),
 }

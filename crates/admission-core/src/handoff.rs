@@ -102,12 +102,12 @@ impl HandOff {
         }
     }
 
-    /// Adds all grants of a provider to `found`.
-    pub(crate) fn of_provider(&self, slab: &Slab, provider: u32, found: &mut Vec<u32>) {
+    /// Adds all grants of a provider, or of all, to `found`.
+    pub(crate) fn of_scope(&self, slab: &Slab, provider: Option<u32>, found: &mut Vec<u32>) {
         for list in &self.lists {
             let mut index = list.first;
             while index != NIL {
-                if slab[index].provider == provider {
+                if provider.is_none_or(|provider| slab[index].provider == provider) {
                     found.push(index);
                 }
                 index = slab[index].right;

@@ -63,6 +63,14 @@ impl Heap {
         }
     }
 
+    /// No member from this number on is in: there is no room for them any more.
+    pub(crate) fn keep(&mut self, members: u32) {
+        let members = members as usize;
+        self.places.truncate(members);
+        self.places.shrink_to(members);
+        self.entries.shrink_to(members);
+    }
+
     fn rise(&mut self, mut place: usize) -> usize {
         while place > 0 {
             let parent = (place - 1) / 2;

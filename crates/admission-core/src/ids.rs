@@ -22,22 +22,26 @@ impl TicketId {
     }
 }
 
-/// A named upstream, by its place in [`Config::providers`](crate::Config::providers).
+/// A named upstream, by a number.
+///
+/// The n-th of [`Config::providers`](crate::Config::providers) has the number n. The others are the
+/// driver's to give, to providers that are added or made on demand (rule L10): it gives each name a
+/// number, and may give the number to another name once the core has
+/// [forgotten](crate::Event::Forgotten) it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProviderId(pub(crate) u32);
 
 impl ProviderId {
-    /// The provider at this place in the configuration. One that is not there is refused as
-    /// unknown when it is used.
+    /// The provider with this number.
     #[must_use]
-    pub const fn new(index: u32) -> Self {
-        Self(index)
+    pub const fn new(number: u32) -> Self {
+        Self(number)
     }
 
-    /// Its place in the configuration.
+    /// Its number.
     #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
+    pub const fn number(self) -> u32 {
+        self.0
     }
 }
 

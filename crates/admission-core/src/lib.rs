@@ -24,7 +24,8 @@
 //! tests of each.
 //!
 //! The crate is `no_std` with `alloc`, has no unsafe code, and depends on a hash table alone. After
-//! construction it allocates only to hold more than it ever held before.
+//! construction it allocates only to hold more than it ever held before, to make a provider, and to
+//! change limits; of a crowd of providers that is gone it keeps nothing.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -37,17 +38,20 @@ mod handoff;
 mod heap;
 mod ids;
 mod pace;
+mod providers;
 mod queue;
 mod refusal;
 mod scope;
+mod snapshot;
 #[cfg(steps)]
 mod steps;
 mod time;
 mod verdict;
 
-pub use config::{Config, ConfigError, CountsFrom, Interval, Limits, Log, Pacer};
-pub use coordinator::{Admitted, Coordinator, Counts, Request, Step};
+pub use config::{Config, ConfigError, CountsFrom, Interval, Limits, LimitsError, Log, Pacer};
+pub use coordinator::{Admitted, ChangeError, Coordinator, Counts, Presence, Request, Step};
 pub use event::Event;
 pub use ids::{Key, ProviderId, ScopeId, Side, TicketId, UnitId};
 pub use refusal::{Hold, Reason, Refusal};
+pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};
 pub use time::Instant;

@@ -27,6 +27,8 @@ pub enum Reason {
     Closed,
     /// The coordinator has no such provider.
     UnknownProvider,
+    /// Its provider was removed while it waited (rule L10).
+    Removed,
     /// The coordinator has no such unit.
     UnknownUnit,
     /// It costs more than a log ever allows; [`Refusal::held_by`] names the log (rule L6).
@@ -78,6 +80,7 @@ impl fmt::Display for Reason {
             Self::Aborted => "aborted",
             Self::Closed => "the coordinator is closed",
             Self::UnknownProvider => "unknown provider",
+            Self::Removed => "the provider was removed",
             Self::UnknownUnit => "unknown unit",
             Self::ImpossibleCost => "the cost is above a limit",
             Self::Exhausted => "may not start at once",

@@ -4,13 +4,14 @@
 //! hand-off time is halved. It is told what happens and says nothing about who may go: that is
 //! [`judge`](crate::verdict::judge)'s alone.
 
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-use crate::config::{ConfigError, CountsFrom, Limits, Pacer as PacerConfig};
+use crate::config::{Limits, LimitsError, Pacer as PacerConfig};
 use crate::pace::{IntervalPacer, SlidingLog};
 use crate::{Instant, UnitId};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Scope {
     /// The largest number of tickets granted or running.
     pub(crate) max_concurrent: u32,
@@ -50,34 +51,74 @@ impl Ask<'_> {
 }
 
 impl Scope {
-    pub(crate) fn try_new(limits: &Limits) -> Result<Self, ConfigError> {
+    /// A scope in which nothing has happened; the next start is number `next_start`.
+    pub(crate) fn try_new(limits: &Limits, next_start: u64) -> Result<Self, LimitsError> {
+        let mut scope = Self::default();
+        scope.adapt(limits, next_start, next_start, Instant::ZERO)?;
+        Ok(scope)
+    }
+
+    /// Makes room beforehand for what its logs may hold. For the scopes of the configuration; logs that
+    /// come later grow as they are used, for there may be very many of them.
+    pub(crate) fn try_reserve(&mut self) -> Result<(), TryReserveError> {
+        self.pacers.iter_mut().try_for_each(|pacer| match pacer {
+            Pacer::Interval(_) => Ok(()),
+            Pacer::Log(log) => log.try_reserve(),
+        })
+    }
+
+    /// Goes on with other limits (rule L7). A pacer keeps what it knows if its kind and unit stay, of
+    /// several alike the n-th; a new one starts empty. What is granted is to be told again, by
+    /// [`Scope::hold`]. `oldest`: the number of the oldest start that still runs.
+    pub(crate) fn adapt(
+        &mut self,
+        limits: &Limits,
+        oldest: u64,
+        next_start: u64,
+        now: Instant,
+    ) -> Result<(), LimitsError> {
+        let mut old: Vec<Option<Pacer>> = Vec::new();
         let mut pacers = Vec::new();
-        pacers.try_reserve_exact(limits.pacers.len()).map_err(|_| ConfigError::OutOfMemory)?;
-        for pacer in &limits.pacers {
-            pacers.push(match pacer {
-                PacerConfig::Interval(config) => Pacer::Interval(IntervalPacer::new(config)),
-                PacerConfig::Log(config) => {
-                    Pacer::Log(SlidingLog::try_new(config).map_err(|_| ConfigError::OutOfMemory)?)
+        old.try_reserve_exact(self.pacers.len()).map_err(|_| LimitsError::OutOfMemory)?;
+        pacers.try_reserve_exact(limits.pacers.len()).map_err(|_| LimitsError::OutOfMemory)?;
+        // Nothing can fail from here on.
+        old.extend(self.pacers.drain(..).map(Some));
+        for config in &limits.pacers {
+            let kept = old.iter_mut().find(|old| match (&**old, config) {
+                (Some(Pacer::Interval(_)), PacerConfig::Interval(_)) => true,
+                (Some(Pacer::Log(log)), PacerConfig::Log(config)) => log.unit == config.unit,
+                _ => false,
+            });
+            pacers.push(match (kept.and_then(Option::take), config) {
+                (Some(Pacer::Interval(mut interval)), PacerConfig::Interval(config)) => {
+                    interval.adapt(config);
+                    Pacer::Interval(interval)
                 }
+                (Some(Pacer::Log(mut log)), PacerConfig::Log(config)) => {
+                    log.adapt(config, oldest, next_start, now);
+                    Pacer::Log(log)
+                }
+                (_, PacerConfig::Interval(config)) => Pacer::Interval(IntervalPacer::new(config)),
+                (_, PacerConfig::Log(config)) => Pacer::Log(SlidingLog::new(config, next_start)),
             });
         }
-        Ok(Self {
-            max_concurrent: limits.max_concurrent.unwrap_or(u32::MAX),
-            running: 0,
-            granted: 0,
-            halvings: 0,
-            has_interval: pacers.iter().any(|pacer| matches!(pacer, Pacer::Interval(_))),
-            not_before: Instant::ZERO,
-            pacers,
-        })
+        self.has_interval = pacers.iter().any(|pacer| matches!(pacer, Pacer::Interval(_)));
+        self.pacers = pacers;
+        self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
+        Ok(())
+    }
+
+    /// The logs hear of a granted ticket's budget.
+    pub(crate) fn hold(&mut self, ask: Ask<'_>) {
+        for (log, cost) in self.logs(ask) {
+            log.hold(cost);
+        }
     }
 
     /// A ticket may start, and holds its slot and its budget until it does.
     pub(crate) fn grant(&mut self, ask: Ask<'_>) {
         self.granted += 1;
-        for (log, cost) in self.logs(ask) {
-            log.hold(cost);
-        }
+        self.hold(ask);
     }
 
     /// A granted ticket starts (rule S1).
@@ -88,21 +129,31 @@ impl Scope {
         for pacer in &mut self.pacers {
             match pacer {
                 Pacer::Interval(interval) => interval.stamp(now),
-                Pacer::Log(log) if log.counts == CountsFrom::Start => {
-                    log.spend_held(ask.cost(log.unit), now, now);
-                }
-                Pacer::Log(_) => {}
+                Pacer::Log(log) => log.start(ask.cost(log.unit), now),
             }
         }
     }
 
-    /// A running call is over. `forgotten`: the logs were reset since it started (rule D2).
-    pub(crate) fn settle(&mut self, ask: Ask<'_>, forgotten: bool, now: Instant) {
+    /// The running call that was start number `number` is over.
+    pub(crate) fn settle(&mut self, ask: Ask<'_>, number: u64, now: Instant) {
         self.running -= 1;
-        if !forgotten {
-            for (log, cost) in self.logs(ask).filter(|(log, _)| log.counts == CountsFrom::Settled) {
-                log.spend_held(cost, now, now);
-            }
+        for (log, cost) in self.logs(ask) {
+            log.settle(cost, number, now);
+        }
+    }
+
+    /// The cost of a running call in one unit turned out to be another (rule L8).
+    pub(crate) fn correct(
+        &mut self,
+        ask: Ask<'_>,
+        unit: UnitId,
+        cost: u64,
+        number: u64,
+        at: Instant,
+        now: Instant,
+    ) {
+        for (log, old) in self.logs(ask).filter(|(log, _)| log.unit == unit) {
+            log.correct(old, cost, number, at, now);
         }
     }
 
@@ -120,26 +171,37 @@ impl Scope {
         for pacer in &mut self.pacers {
             match pacer {
                 Pacer::Interval(interval) => interval.stamp(granted_at),
-                Pacer::Log(log) => log.spend_held(ask.cost(log.unit), granted_at, now),
+                Pacer::Log(log) => log.abandon(ask.cost(log.unit), granted_at, now),
             }
         }
     }
 
-    /// Forgets what the logs know of starts (rule D2). Running calls' holdings go one by one, by
-    /// [`Scope::forget_running`].
-    pub(crate) fn reset_logs(&mut self) {
+    /// Forgets what the logs know of starts, running calls included (rule D2).
+    pub(crate) fn reset_logs(&mut self, next_start: u64) {
         for pacer in &mut self.pacers {
             if let Pacer::Log(log) = pacer {
-                log.reset();
+                log.reset(next_start);
             }
         }
     }
 
-    /// A running call's holdings in the logs that count until it has settled.
-    pub(crate) fn forget_running(&mut self, ask: Ask<'_>) {
-        for (log, cost) in self.logs(ask).filter(|(log, _)| log.counts == CountsFrom::Settled) {
-            log.let_go(cost);
-        }
+    /// From when nothing is left to remember of it, if nothing happens until then (rule L10).
+    pub(crate) fn empty_from(&self) -> Instant {
+        self.pacers.iter().fold(self.not_before, |latest, pacer| {
+            latest.max(match pacer {
+                Pacer::Interval(interval) => interval.empty_from(),
+                Pacer::Log(log) => log.empty_from(),
+            })
+        })
+    }
+
+    #[cfg(steps)]
+    pub(crate) fn steps(&self) -> u64 {
+        let in_logs = self.pacers.iter().map(|pacer| match pacer {
+            Pacer::Log(log) => log.steps.total(),
+            Pacer::Interval(_) => 0,
+        });
+        in_logs.sum()
     }
 
     fn logs<'s>(&'s mut self, ask: Ask<'s>) -> impl Iterator<Item = (&'s mut SlidingLog, u64)> {

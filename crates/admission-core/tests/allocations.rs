@@ -93,7 +93,8 @@ impl Mix {
             }
             (1, _) => {
                 let provider = ProviderId::new(self.dice.below(6) as u32);
-                self.core.cooldown(provider, ms(self.dice.below(30)), now);
+                let delay = ms(self.dice.below(30));
+                self.core.cooldown(provider, delay, now).expect("a provider that is there");
                 self.note("cooldown");
             }
             (2..=5, Some(ticket)) => {

@@ -18,22 +18,36 @@ fn at_a(limits: Limits) -> Config {
 // rule L1
 #[test]
 fn a_limit_of_zero_is_an_error() {
-    let scopes = [(ScopeId::Client, true), (of(A), false)];
-    for (scope, is_client) in scopes {
-        let with = |limits: Limits| if is_client { config(limits, &[free()]) } else { at_a(limits) };
-        assert_eq!(error(&with(conc(0))), ConfigError::ZeroConcurrency(scope));
-        assert_eq!(error(&with(gap(0))), ConfigError::ZeroInterval(scope));
+    let at_client = |limits| config(limits, &[free()]);
+    let at_template = |limits| {
+        let mut config = at_a(free());
+        config.template = Some(limits);
+        config
+    };
+    type At = fn(Limits) -> Config;
+    type Wrong = fn(LimitsError) -> ConfigError;
+    let scopes: [(At, Wrong); 3] = [
+        (at_client, ConfigError::Client),
+        (at_a, |error| ConfigError::Provider(A, error)),
+        (at_template, ConfigError::Template),
+    ];
+    for (with, wrong) in scopes {
+        assert_eq!(error(&with(conc(0))), wrong(LimitsError::ZeroConcurrency));
+        assert_eq!(error(&with(gap(0))), wrong(LimitsError::ZeroInterval));
         let only_margin = Interval::new(Duration::ZERO).margin(ms(1));
         assert_eq!(
             error(&with(free().pacer(Pacer::Interval(only_margin)))),
-            ConfigError::ZeroInterval(scope)
+            wrong(LimitsError::ZeroInterval)
         );
-        assert_eq!(error(&with(quota(0, 1_000))), ConfigError::ZeroLimit(scope));
-        assert_eq!(error(&with(quota(0, 0))), ConfigError::ZeroLimit(scope));
+        assert_eq!(error(&with(quota(0, 1_000))), wrong(LimitsError::ZeroLimit));
+        assert_eq!(error(&with(quota(0, 0))), wrong(LimitsError::ZeroLimit));
         // the second pacer is looked at too
-        assert_eq!(error(&with(gap(1).window(0, ms(1)))), ConfigError::ZeroLimit(scope));
+        assert_eq!(error(&with(gap(1).window(0, ms(1)))), wrong(LimitsError::ZeroLimit));
     }
-    assert_eq!(error(&config(free(), &[free(), gap(0)])), ConfigError::ZeroInterval(of(B)));
+    assert_eq!(
+        error(&config(free(), &[free(), gap(0)])),
+        ConfigError::Provider(B, LimitsError::ZeroInterval)
+    );
 }
 
 // rule L1
@@ -43,12 +57,12 @@ fn a_log_counts_a_unit_that_is_there() {
     config.units = 0;
     assert_eq!(error(&config), ConfigError::NoUnits);
     config.units = 1;
-    assert_eq!(error(&config), ConfigError::UnknownUnit(of(A), TOKENS));
+    assert_eq!(error(&config), ConfigError::Provider(A, LimitsError::UnknownUnit(TOKENS)));
     config.units = 2;
     Play::of(&config);
     config.providers[0] = free().pacer(Pacer::Log(Log::new(1, ms(1)).unit(UnitId::new(u16::MAX))));
     config.units = u16::MAX;
-    assert_eq!(error(&config), ConfigError::UnknownUnit(of(A), UnitId::new(u16::MAX)));
+    assert_eq!(error(&config), ConfigError::Provider(A, LimitsError::UnknownUnit(UnitId::new(u16::MAX))));
 }
 
 // rule S4a
@@ -72,7 +86,7 @@ fn more_pacers_than_can_be_numbered_are_an_error() {
     limits.pacers = vec![Pacer::Interval(Interval::new(ms(1))); usize::from(u16::MAX)];
     Play::of(&at_a(limits.clone()));
     limits.pacers.push(Pacer::Interval(Interval::new(ms(1))));
-    assert_eq!(error(&at_a(limits)), ConfigError::TooManyPacers(of(A)));
+    assert_eq!(error(&at_a(limits)), ConfigError::Provider(A, LimitsError::TooManyPacers));
 }
 
 #[test]
@@ -134,7 +148,7 @@ fn without_a_queue_a_request_starts_or_is_refused() {
 fn without_a_provider_every_request_is_unknown() {
     let mut play = Play::new(conc(1), &[]);
     assert_eq!(play.refuses(0, &ask(A)).reason, Reason::UnknownProvider);
-    play.cooldown(1, A, 100);
+    assert_eq!(play.core.cooldown(A, ms(100), at(1)), Err(ChangeError::UnknownProvider));
     play.reset(2, ScopeId::Client);
     play.close(3);
     assert_eq!((play.counts(), play.wake()), ((0, 0, 0), None));
@@ -142,13 +156,17 @@ fn without_a_provider_every_request_is_unknown() {
 
 // rule D5
 #[test]
-fn an_unknown_provider_is_refused_or_ignored() {
+fn an_unknown_provider_is_an_error() {
     let mut play = Play::new(free(), &[free(), gap(100)]);
     for unknown in [ProviderId::new(2), ProviderId::new(u32::MAX)] {
         let refused = play.refuses(0, &ask(unknown));
         assert_eq!(refused, Refusal { reason: Reason::UnknownProvider, held_by: None, retry_after: None });
-        play.cooldown(0, unknown, 1_000);
-        play.reset(0, of(unknown));
+        let error = Err(ChangeError::UnknownProvider);
+        assert_eq!(play.core.cooldown(unknown, ms(1_000), at(0)), error);
+        assert_eq!(play.core.reset(of(unknown), at(0)), error);
+        assert_eq!(play.core.set_limits(of(unknown), &free(), at(0)), error);
+        assert_eq!(play.core.remove_provider(unknown, at(0)), error);
+        assert_eq!(play.core.presence(unknown), Presence::Unknown);
         assert_eq!(play.core.not_before(unknown), Instant::ZERO);
         assert_eq!(play.core.hand_off_time(of(unknown)), None);
         assert_eq!(play.core.available(of(unknown), 0, at(0)), None);
@@ -228,14 +246,14 @@ fn the_end_of_time_is_not_reached() {
             let mut play = Play::new(free(), &[limits.clone(), free()]);
             let a = play.core.request(&ask(A), now);
             assert!(a.is_ok());
-            play.core.cooldown(A, Duration::MAX, now);
+            play.core.cooldown(A, Duration::MAX, now).expect("a provider that is there");
             let waits = play.core.request(&ask(A).timeout(Duration::MAX), now).is_ok();
             assert!(waits);
             // Nothing is left that time could open, so no timer is asked for.
             assert_eq!(play.wake(), None);
             play.core.handle_timeout(now);
             assert_eq!(play.events(), []);
-            play.core.reset(of(A), now);
+            play.core.reset(of(A), now).expect("a provider that is there");
             play.core.close(now);
             assert_eq!(play.events().len(), 1);
             // Time does not run back from there.
@@ -346,12 +364,20 @@ fn anything_at_all_is_answered() {
             let now = nanos(if dice.below(20) == 0 { ends(&mut dice) } else { dice.below(10_000) });
             let some = tickets.get(dice.below(tickets.len() as u64 + 1) as usize).copied();
             let provider = ProviderId::new(dice.below(3) as u32);
-            match (dice.below(9), some) {
+            match (dice.below(11), some) {
                 (0, Some(ticket)) => play.core.handle_release(ticket, now),
                 (1, Some(ticket)) => play.core.handle_abort(ticket, now),
                 (2 | 3, Some(ticket)) => drop(play.core.step(ticket, now)),
-                (4, _) => play.core.cooldown(provider, Duration::from_nanos(ends(&mut dice)), now),
-                (5, _) => play.core.reset(of(provider), now),
+                // Two of the three are there.
+                (4, _) => drop(play.core.cooldown(provider, Duration::from_nanos(ends(&mut dice)), now)),
+                (5, _) => drop(play.core.reset(of(provider), now)),
+                (6, Some(ticket)) => drop(play.core.settle_cost(ticket, TOKENS, ends(&mut dice), now)),
+                (7, _) if dice.below(4) == 0 => match dice.below(4) {
+                    0 => drop(play.core.remove_provider(provider, now)),
+                    1 => drop(play.core.add_provider(provider, &limits(&mut dice), now)),
+                    2 => drop(play.core.set_limits(of(provider), &limits(&mut dice), now)),
+                    _ => drop(play.core.set_limits(ScopeId::Client, &limits(&mut dice), now)),
+                },
                 _ => {
                     let costs = [(TOKENS, ends(&mut dice)), (TOKENS, ends(&mut dice))];
                     let mut request = ask(provider).costs(&costs[..dice.below(3) as usize]);

@@ -274,7 +274,7 @@ fn a_huge_duration_means_never() {
             let a1 = play.starts(5, &patient);
             if is_free {
                 play.cooldown(5, A, 0);
-                play.core.cooldown(A, huge, at(5)); // as cooldown
+                play.core.cooldown(A, huge, at(5)).expect("a provider that is there"); // as cooldown
             }
             let a2 = play.queues(6, &patient);
             let a3 = play.queues(6, &patient);

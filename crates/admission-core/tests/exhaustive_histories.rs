@@ -29,6 +29,7 @@ fn settings() -> Vec<(&'static str, model::Config)> {
         units: 1,
         client,
         providers: vec![a, b],
+        template: None,
     };
     vec![
         (

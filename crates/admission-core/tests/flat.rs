@@ -153,7 +153,7 @@ fn exercise(meter: &mut Meter, mut running: TicketId, mut middle: Vec<TicketId>,
     for _ in 0..ROUNDS / 4 {
         let granted = meter.release_and_grant(running);
         let provider = meter.providers[&granted.index()];
-        meter.call("cooldown", |core, now| core.cooldown(provider, ms(1), now));
+        meter.call("cooldown", |core, now| core.cooldown(provider, ms(1), now).unwrap());
         let events = meter.events();
         assert_eq!(events[0], Event::TakenBack(granted));
         meter.now = meter.now + ms(1);
@@ -300,10 +300,13 @@ fn a_thousand_blocked_providers_cost_nothing() {
         // Half of the others wait for their own call, half for a cooldown.
         for provider in 1..1_024 {
             let provider = ProviderId::new(provider);
-            if provider.index() % 2 == 0 {
+            if provider.number() % 2 == 0 {
                 meter.submit(&ask(provider));
             } else {
-                meter.core.cooldown(provider, ms(1_000_000_000 + provider.index() as u64), meter.now);
+                meter
+                    .core
+                    .cooldown(provider, ms(1_000_000_000 + provider.number() as u64), meter.now)
+                    .unwrap();
             }
         }
         let waiting = submit_all(&mut meter, queued, requests);
@@ -377,7 +380,7 @@ fn a_full_window_costs_a_logarithm() {
 fn per_ticket(queued: u64, scene: &Scene, way_out: &WayOut) -> f64 {
     let mut meter = Meter::new(queued, scene.client.clone(), &scene.providers);
     for &provider in &scene.cooling {
-        meter.core.cooldown(provider, ms(1_000_000_000), meter.now);
+        meter.core.cooldown(provider, ms(1_000_000_000), meter.now).unwrap();
     }
     if scene.is_busy {
         meter.submit(&scene.requests[0]);

@@ -7,7 +7,11 @@
 mod common;
 
 use admission_reference as model;
-use common::{Call, MS, Pair};
+use common::{Call, MS, NAMES, Pair};
+
+/// More than most limits. The sum of all that a history can start stays below 2^64, where the core's
+/// windows count no further.
+const HUGE: u64 = u64::MAX >> 12;
 
 /// A small generator with a seed (SplitMix64).
 struct Dice(u64);
@@ -72,6 +76,7 @@ fn config(dice: &mut Dice) -> model::Config {
         units,
         client,
         providers: (0..1 + dice.below(4)).map(|_| limits(dice, units)).collect(),
+        template: dice.one_in(3).then(|| limits(dice, units)),
     }
 }
 
@@ -86,6 +91,8 @@ struct Weights {
     cooldown: u64,
     reset: u64,
     close: u64,
+    change: u64,
+    strangers: u64,
 }
 
 impl Weights {
@@ -100,20 +107,26 @@ impl Weights {
             cooldown: weight(2),
             reset: weight(1),
             close: weight(1),
+            change: weight(3),
+            strangers: weight(3),
             keys: 1 + dice.below(5),
         }
     }
 }
 
 fn call(dice: &mut Dice, pair: &Pair, config: &model::Config, weights: &Weights) -> Call {
-    let Weights { step, release, abort, cooldown, reset, .. } = *weights;
-    let mut pick = dice.below(10 + step + release + abort + cooldown + reset + 3);
+    let Weights { step, release, abort, cooldown, reset, change, .. } = *weights;
+    let mut pick = dice.below(10 + step + release + abort + cooldown + reset + change + 3);
     let mut is = |weight: u64| {
         let hit = pick < weight;
         pick = pick.wrapping_sub(weight);
         hit
     };
-    let provider = dice.below(config.providers.len() as u64) as u32;
+    let is_stranger = weights.strangers > 0 && dice.below(4) < weights.strangers;
+    let provider = match config.providers.len() as u64 {
+        _ if is_stranger => dice.below(u64::from(NAMES)) as u32,
+        built => dice.below(built) as u32,
+    };
     let scope = (!dice.one_in(3)).then_some(provider);
     // Mostly one of the younger tickets, which are still there; sometimes one long gone.
     let tickets = pair.tickets();
@@ -126,6 +139,18 @@ fn call(dice: &mut Dice, pair: &Pair, config: &model::Config, weights: &Weights)
         Some(ticket) if is(abort) => Call::Abort(ticket),
         _ if is(cooldown) => Call::Cooldown(provider, if dice.one_in(10) { 0 } else { span(dice) }),
         _ if is(reset) => Call::Reset(scope),
+        _ if is(change) => match (dice.below(6), ticket) {
+            (0 | 1, _) => Call::SetLimits(scope, new_limits(dice, config)),
+            (2, _) => Call::SetMaxQueued(dice.below(14) as u32),
+            (3, _) => Call::AddProvider(provider, new_limits(dice, config)),
+            (4, _) => Call::RemoveProvider(provider),
+            (_, Some(ticket)) => {
+                let unit = dice.below(u64::from(config.units) + 1) as u16;
+                let cost = if dice.one_in(20) { HUGE } else { dice.below(14) };
+                Call::SettleCost(ticket, unit, cost)
+            }
+            (_, None) => Call::Timeout,
+        },
         _ if is(1) => Call::Available(scope, dice.below(3) as u16),
         _ if is(1) => Call::WatchIdle(dice.one_in(2)),
         _ if is(1) => Call::Timeout,
@@ -134,15 +159,25 @@ fn call(dice: &mut Dice, pair: &Pair, config: &model::Config, weights: &Weights)
     }
 }
 
+/// Limits for a scope that is there already; sometimes the template's, sometimes out of order.
+fn new_limits(dice: &mut Dice, config: &model::Config) -> model::Limits {
+    match (dice.below(12), &config.template) {
+        (0..=3, Some(template)) => template.clone(),
+        (4, _) => model::Limits { max_concurrent: Some(0), ..limits(dice, config.units) },
+        (5, _) => limits(dice, config.units + 1),
+        _ => limits(dice, config.units),
+    }
+}
+
 fn request(dice: &mut Dice, config: &model::Config, weights: &Weights, provider: u32) -> model::Request {
     let mut costs = Vec::new();
     for _ in 0..dice.below(3) {
         let known = u64::from(config.units) + u64::from(dice.one_in(40));
         let unit = dice.below(known) as u16;
-        costs.push((unit, if dice.one_in(30) { u64::MAX } else { dice.below(8) }));
+        costs.push((unit, if dice.one_in(30) { HUGE } else { dice.below(8) }));
     }
     model::Request {
-        provider: if dice.one_in(60) { provider + 4 } else { provider },
+        provider: if dice.one_in(60) { NAMES - 1 } else { provider },
         key: (dice.below(4) < weights.keyed).then(|| dice.below(weights.keys)),
         costs,
         timeout: (dice.below(4) < weights.timeouts).then(|| match dice.below(10) {
@@ -195,6 +230,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+// rules L7, L8, L10, O1
 // rules E1, E2, E3, E4, E6, E7, L1, L2, L3, L4, L5, L6, L9, S1, S2, S3, S4, S4a, S5, S6, W1, W2, W3, W4, W6, R1, R2, R3, D2, D5, T1, T2, T6, O3
 #[test]
 fn the_core_decides_as_the_reference_model_does() {

@@ -80,10 +80,10 @@ fn play(
         Call::Abort(ticket) => core.handle_abort(*ticket, at),
         Call::Timeout => core.handle_timeout(at),
         Call::Cooldown(provider, delay) => {
-            core.cooldown(*provider, *delay, at);
-            write!(told, "until {:?}", offset(core.not_before(*provider))).unwrap();
+            let outcome = core.cooldown(*provider, *delay, at);
+            write!(told, "{outcome:?}, until {:?}", offset(core.not_before(*provider))).unwrap();
         }
-        Call::Reset(scope) => core.reset(*scope, at),
+        Call::Reset(scope) => write!(told, "{:?}", core.reset(*scope, at)).unwrap(),
         Call::Available(scope) => {
             write!(told, "{:?} {:?}", core.available(*scope, 0, at), core.hand_off_time(*scope)).unwrap();
         }

@@ -843,5 +843,5 @@ fn without_limits_everybody_starts() {
         play.starts(t / 100, &ask(A));
     }
     assert_eq!(play.counts(), (10_000, 0, 0));
-    assert_eq!(error(&config(conc(0), &[])), ConfigError::ZeroConcurrency(ScopeId::Client));
+    assert_eq!(error(&config(conc(0), &[])), ConfigError::Client(LimitsError::ZeroConcurrency));
 }

@@ -312,7 +312,7 @@ impl Inner {
         if self.reason.set(reason).is_err() {
             return;
         }
-        let mut listeners = std::mem::replace(&mut *self.lock(), Slab::new());
+        let mut listeners = std::mem::take(&mut *self.lock());
         let mut unwind = Unwind::new();
         for listener in listeners.iter_mut() {
             match listener {

@@ -15,6 +15,7 @@ use admission_core::{Admitted, Instant, Key, ProviderId, Reason, Refusal, Reques
 
 use crate::alarms::{Booked, Host};
 use crate::call::{Call, Rare};
+use crate::in_force::Told;
 use crate::runtime::{Runtime, RuntimeId};
 use crate::shared::{Shared, State};
 use crate::unwind::quietly;
@@ -30,7 +31,8 @@ use crate::{AbortReason, Permit, Rejected};
 ///
 /// A wait is two polls: one that takes a place, and one that starts. `Send`, `Unpin` and `'static`;
 /// at most 32 bytes, plus a box for calls with a cost, a signal, a text key, or an admission
-/// timeout that is not whole milliseconds below four hours.
+/// timeout that is not whole milliseconds below four hours, and for calls to a provider that the
+/// builder did not name.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire<R> {
     admit: Admit,
@@ -99,7 +101,7 @@ enum Stage {
 /// What a turn says about the ticket.
 enum Heard {
     Start,
-    Refused(Refusal),
+    Refused(Told),
     /// It waits, and its waker and alarm are in place.
     Settled,
     /// It waits, and has no alarm or another waker.
@@ -123,7 +125,7 @@ impl Stage {
             Step::Start | Step::Running => (Heard::Start, state.leave(ticket)),
             Step::GiveUp(refusal) => {
                 *self = Self::Ended { provider };
-                (Heard::Refused(refusal), state.leave(ticket))
+                (Heard::Refused(state.limits.told(refusal, provider)), state.leave(ticket))
             }
             Step::Gone => {
                 *self = Self::Ended { provider };
@@ -229,7 +231,7 @@ impl Admit {
     }
 
     /// The first turn: asks the machine.
-    fn submit(&mut self, how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>) -> Result<Admitted, Refusal> {
+    fn submit(&mut self, how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>) -> Result<Admitted, Told> {
         let Self { stage, shared, rare } = self;
         let (provider, key, millis) = match *stage {
             Stage::Lazy { timeout, provider } => (provider, None, timeout),
@@ -255,7 +257,7 @@ impl Admit {
             if let Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) = answer {
                 *stage = Stage::Waiting { provider, ticket };
             }
-            answer
+            answer.map_err(|refusal| state.limits.told(refusal, provider))
         })
     }
 
@@ -321,7 +323,7 @@ impl Admit {
         }
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
-        Some(Permit::new(shared, ticket, self.rare.take().filter(|rare| rare.key.is_some())))
+        Some(Permit::new(shared, ticket, self.rare.take().filter(|rare| rare.is_kept())))
     }
 
     fn aborted(&mut self, reason: AbortReason) -> Rejected {
@@ -329,7 +331,7 @@ impl Admit {
         Rejected::Aborted(reason)
     }
 
-    fn refused(&mut self, refusal: Refusal) -> Rejected {
+    fn refused(&mut self, told: Told) -> Rejected {
         let rejected = match (&self.stage, &self.shared) {
             (
                 Stage::Lazy { provider, .. } | Stage::LazyKey { provider, .. } | Stage::Ended { provider },
@@ -338,7 +340,8 @@ impl Admit {
                 let rare = self.rare.as_deref();
                 let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
                 let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
-                match shared.names.rejected(refusal, *provider, costs, unknown_unit) {
+                let provider = Rare::provider(rare, shared, *provider);
+                match shared.names.rejected(&told, provider, costs, unknown_unit) {
                     Rejected::Aborted(asked) => Rejected::Aborted(self.look().unwrap_or(asked)),
                     rejected => rejected,
                 }
@@ -359,7 +362,7 @@ impl Admit {
                 shared.release(ticket);
             }
         }
-        // The key's number after the ticket.
+        // The key's number after the ticket, and the provider's.
         drop((self.rare.take(), self.shared.take()));
     }
 }
@@ -400,8 +403,8 @@ impl Millis {
 }
 
 /// The answer to a question that cannot come up: a ticket that the machine does not know.
-const fn closed() -> Refusal {
-    Refusal { reason: Reason::Closed, held_by: None, retry_after: None }
+const fn closed() -> Told {
+    Told::alone(Refusal { reason: Reason::Closed, held_by: None, retry_after: None })
 }
 
 #[cfg(test)]

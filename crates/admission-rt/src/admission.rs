@@ -12,9 +12,11 @@ use std::time::Duration;
 use admission_core::{Counts, ScopeId};
 
 use crate::alarms::Host;
+use crate::guests::Target;
+use crate::rejected::Plain;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::{Builder, Closed, Idle, Provider};
+use crate::{BuildError, Builder, ChangeError, Closed, Idle, Limits, Provider, Scope, Snapshot};
 
 /// Decides who may start and when, over all the upstreams of one client.
 ///
@@ -38,29 +40,101 @@ impl<R: Runtime> Admission<R> {
 
     /// A handle of one provider. Look it up once and keep it: its calls then compare no names.
     ///
+    /// With a [template](Builder::template) any name will do. The handle alone makes nothing: the
+    /// provider is made by its first call, cooldown or change of limits.
+    ///
     /// # Errors
     ///
-    /// [`UnknownProvider`] when no provider was built with this name.
+    /// [`UnknownProvider`] when there is no provider with this name, and no template.
     pub fn provider(&self, name: &str) -> Result<Provider<R>, UnknownProvider> {
-        match self.shared.names.provider(name) {
-            Some(id) => Ok(Provider::new(self.shared.clone(), id)),
+        match self.shared.target(name) {
+            Some(target) => Ok(Provider::new(self.shared.clone(), target)),
             None => Err(UnknownProvider { name: name.into() }),
         }
+    }
+
+    /// Adds a provider while the coordinator is in use (rule L10). If one of this name was removed,
+    /// it goes on with what is left of that: windows, intervals, cooldown and running calls.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says that it is there already, or what is wrong with its limits; then nothing
+    /// changes.
+    pub fn add_provider(
+        &self,
+        name: &str,
+        limits: impl FnOnce(Limits) -> Limits,
+    ) -> Result<Provider<R>, ChangeError> {
+        let shared = &self.shared;
+        let limits = limits(Limits::default());
+        let Some(target) = shared.named(name, true) else {
+            return Err(ChangeError::Limits(BuildError::TooManyProviders));
+        };
+        let scope = Scope::Provider(shared.names.name(&target).clone());
+        let limits = Arc::new(limits.numbered(&scope, shared.names.units())?);
+        let id = target.id;
+        let (outcome, old) = shared.turn(|state, now| match state.core.add_provider(id, &limits, now) {
+            Ok(()) => (Ok(()), state.limits.set(ScopeId::Provider(id), limits.clone())),
+            Err(error) => (Err(error), None),
+        });
+        drop(old);
+        match outcome {
+            Ok(()) => Ok(Provider::new(shared.clone(), target)),
+            Err(error) => Err(shared.names.not_changed(error, scope)),
+        }
+    }
+
+    /// Removes a provider (rule L10). Its calls that wait, and those that were granted and have not
+    /// started, are refused with [`Rejected::Removed`](crate::Rejected::Removed) and cost nothing;
+    /// those that run go on.
+    ///
+    /// Its name keeps its windows, intervals and cooldown until they are over, should it be added
+    /// again. With a template it is made again on demand.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::UnknownProvider`] when there is no provider with this name.
+    pub fn remove_provider(&self, name: &str) -> Result<(), ChangeError> {
+        let shared = &self.shared;
+        let unknown = || UnknownProvider { name: name.into() };
+        let Target { id, guest } = shared.named(name, false).ok_or_else(unknown)?;
+        let (outcome, old) = shared.turn(|state, now| match state.core.remove_provider(id, now) {
+            Ok(()) => (Ok(()), state.limits.remove(id)),
+            Err(error) => (Err(error), None),
+        });
+        drop((old, guest));
+        outcome.map_err(|_| unknown().into())
+    }
+
+    /// Changes the client-wide limits while calls wait and run (rule L7). The closure begins with no
+    /// limits: what it does not state is not limited any more. See [`Provider::set_limits`].
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says what is wrong with the limits; then nothing changes.
+    pub fn set_limits(&self, limits: impl FnOnce(Limits) -> Limits) -> Result<(), ChangeError> {
+        self.shared.set_limits(ScopeId::Client, Scope::Client, limits(Limits::default()))
+    }
+
+    /// Changes how many calls may wait (rule L7). Lowering it refuses nobody who waits.
+    pub fn set_max_queued(&self, calls: u32) {
+        self.shared.turn(|state, now| state.core.set_max_queued(calls, now));
     }
 
     /// Starts nothing of a provider for `delay` from now; see [`Provider::cooldown`].
     ///
     /// # Errors
     ///
-    /// [`UnknownProvider`] when no provider was built with this name.
+    /// [`UnknownProvider`] when there is no provider with this name, and no template.
     pub fn cooldown(&self, provider: &str, delay: Duration) -> Result<(), UnknownProvider> {
-        self.provider(provider).map(|provider| provider.cooldown(delay))
+        self.provider(provider)?.cooldown(delay)
     }
 
     /// Forgets what the client-wide windows have counted; calls that are queued now are exempt from
     /// those windows when they start (rule D2). Providers keep theirs.
     pub fn reset(&self) {
-        self.shared.turn(|state, now| state.core.reset(ScopeId::Client, now));
+        // The client is always there.
+        let _ = self.shared.turn(|state, now| state.core.reset(ScopeId::Client, now));
     }
 
     /// Refuses every call that waits, and every later one, with
@@ -93,6 +167,27 @@ impl<R: Runtime> Admission<R> {
         self.shared.counts()
     }
 
+    /// What it looks like from outside, after time has passed (rules O1, W6): for every scope what
+    /// runs and waits, what is spent and left, and until when. To be printed, or read field by field.
+    ///
+    /// Costs a look at every provider, under the lock.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        // Until the names are found, no number may become another name's.
+        let held = self.shared.guests.hold();
+        let (core, limits) = self.shared.turn(|state, now| {
+            state.core.handle_timeout(now);
+            let core = state.core.snapshot();
+            let providers = core.providers.iter().map(|(id, _)| state.limits.of(*id).cloned());
+            let limits: Vec<_> =
+                std::iter::once(Some(state.limits.client().clone())).chain(providers).collect();
+            (core, limits)
+        });
+        let names = held.names(core.providers.iter().map(|(id, _)| *id));
+        drop(held);
+        Snapshot::new(core, &self.shared.names, &limits, names)
+    }
+
     /// The same coordinator, for callers in another runtime. It keeps its clock.
     #[must_use]
     pub fn on<S: Runtime>(&self) -> Admission<S> {
@@ -114,7 +209,7 @@ impl<R: Runtime> fmt::Debug for Admission<R> {
     }
 }
 
-/// No provider was built with this name.
+/// There is no provider with this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownProvider {
@@ -124,7 +219,7 @@ pub struct UnknownProvider {
 
 impl fmt::Display for UnknownProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown provider: {}", self.name)
+        write!(f, "unknown provider: {}", Plain(&self.name))
     }
 }
 

@@ -12,8 +12,10 @@ use std::time::Duration;
 use admission_core as core;
 use admission_core::{Config, Coordinator, UnitId};
 
+use crate::guests::Guests;
+use crate::in_force::InForce;
 use crate::names::Names;
-use crate::rejected::REQUESTS;
+use crate::rejected::{Plain, REQUESTS};
 use crate::runtime::{Clock, Runtime};
 use crate::shared::{Manner, Shared};
 use crate::{Admission, Scope};
@@ -100,6 +102,17 @@ impl<R: Runtime> Builder<R> {
         self
     }
 
+    /// The limits of every provider that is not registered: then any name is a provider (a host, an
+    /// account, a model), which is made by its first call and forgotten when nothing is left of it
+    /// (rule L10): no call waits or runs, its windows are empty, its intervals and cooldown are over.
+    ///
+    /// The limits are of each such provider by itself. Without a template an unknown name is an
+    /// error.
+    pub fn template(mut self, limits: impl FnOnce(Limits) -> Limits) -> Self {
+        self.plan.template = Some(limits(Limits::default()));
+        self
+    }
+
     /// Takes time from another clock than the runtime's own (rule T5).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -123,7 +136,7 @@ impl<R> fmt::Debug for Builder<R> {
     }
 }
 
-/// The limits of one provider: none unless stated.
+/// The limits of one provider, or of the client: none unless stated.
 #[derive(Clone, Debug, Default)]
 #[must_use = "limits are returned to the builder"]
 pub struct Limits {
@@ -232,7 +245,7 @@ impl Interval {
     }
 }
 
-/// A configuration that no coordinator can be built from.
+/// A configuration that no coordinator can be built from, or limits that no scope can have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -284,10 +297,10 @@ impl fmt::Display for BuildError {
             Self::ZeroInterval { scope } => write!(f, "{scope}: an interval of 0 paces nothing"),
             Self::ZeroLimit { scope } => write!(f, "{scope}: a limit of 0 would admit nothing"),
             Self::UnknownUnit { scope, unit } => {
-                write!(f, "{scope}: a window counts {unit}, which is not declared")
+                write!(f, "{scope}: a window counts {}, which is not declared", Plain(unit))
             }
-            Self::DuplicateProvider(name) => write!(f, "two providers are named {name}"),
-            Self::DuplicateUnit(name) => write!(f, "two units are named {name}"),
+            Self::DuplicateProvider(name) => write!(f, "two providers are named {}", Plain(name)),
+            Self::DuplicateUnit(name) => write!(f, "two units are named {}", Plain(name)),
             Self::HandOffTooShort => f.write_str("the hand-off time is at least 1 ms"),
             Self::TooManyPacers { scope } => write!(f, "{scope}: more than 65,535 intervals and windows"),
             Self::TooManyProviders => f.write_str("too many providers"),
@@ -308,6 +321,7 @@ pub(crate) struct Plan {
     pub(crate) max_wait: Option<Duration>,
     pub(crate) units: Vec<Arc<str>>,
     pub(crate) providers: Vec<(Arc<str>, Limits)>,
+    pub(crate) template: Option<Limits>,
 }
 
 impl Plan {
@@ -338,9 +352,13 @@ impl Plan {
             config.providers.push(limits.numbered(&Scope::Provider(name.clone()), &units)?);
             names.push(name);
         }
-        let names = Names::new(&config, names, units);
+        if let Some(limits) = self.template {
+            config.template = Some(limits.numbered(&Scope::Template, &units)?);
+        }
+        let guests = Guests::new(names.len() as u32);
+        let names = Names::new(names, units, config.template.is_some());
         match Coordinator::new(&config) {
-            Ok(core) => Ok(Shared::new(core, clock, names, manner)),
+            Ok(core) => Ok(Shared::new(core, InForce::new(&config), clock, names, guests, manner)),
             Err(error) => Err(names.wrong(error)),
         }
     }
@@ -351,7 +369,7 @@ impl Plan {
 pub(crate) const UNKNOWN_UNIT: UnitId = UnitId::new(u16::MAX);
 
 impl Limits {
-    fn numbered(self, scope: &Scope, units: &[Arc<str>]) -> Result<core::Limits, BuildError> {
+    pub(crate) fn numbered(self, scope: &Scope, units: &[Arc<str>]) -> Result<core::Limits, BuildError> {
         let mut limits = core::Limits::new();
         limits.max_concurrent = self.max_concurrent;
         for pacer in self.pacers {

@@ -12,6 +12,7 @@ use admission_core::{ProviderId, UnitId};
 
 use crate::acquire::Admit;
 use crate::builder::UNKNOWN_UNIT;
+use crate::guests::{Guest, Target};
 use crate::key::KeyGuard;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
@@ -31,8 +32,9 @@ pub struct Call<R> {
 }
 
 impl<R: Runtime> Call<R> {
-    pub(crate) const fn new(shared: Arc<Shared>, provider: ProviderId) -> Self {
-        Self { shared, provider, key: None, timeout: None, rare: None, runtime: PhantomData }
+    pub(crate) fn new(shared: Arc<Shared>, Target { id, guest }: Target) -> Self {
+        let rare = guest.map(|guest| Box::new(Rare { guest: Some(guest), ..Rare::default() }));
+        Self { shared, provider: id, key: None, timeout: None, rare, runtime: PhantomData }
     }
 
     /// Names the call: while another with the same key is granted or running, this one waits
@@ -138,7 +140,7 @@ impl<R: Runtime> Call<R> {
 impl<R> fmt::Debug for Call<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("provider", &self.shared.names.provider_name(self.provider))
+            .field("provider", Rare::provider(self.rare.as_deref(), &self.shared, self.provider))
             .field("key", &self.key)
             .field("admission_timeout", &self.timeout)
             .finish_non_exhaustive()
@@ -156,9 +158,24 @@ pub(crate) struct Rare {
     /// The ticket's place among the signal's listeners.
     pub(crate) listener: Option<u32>,
     pub(crate) key: Option<KeyGuard>,
+    /// Keeps the provider's number, if the configuration does not.
+    pub(crate) guest: Option<Arc<Guest>>,
 }
 
 impl Rare {
+    /// The name of a call's provider.
+    pub(crate) fn provider<'a>(rare: Option<&'a Self>, shared: &'a Shared, id: ProviderId) -> &'a Arc<str> {
+        match rare.and_then(|rare| rare.guest.as_ref()) {
+            Some(guest) => &guest.name,
+            None => shared.names.configured_name(id),
+        }
+    }
+
+    /// Whether it holds a number that the running call uses.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.key.is_some() || self.guest.is_some()
+    }
+
     /// Listens to the signal no more.
     pub(crate) fn leave(&mut self) {
         if let (Some(listener), Some(signal)) = (self.listener.take(), &self.signal) {

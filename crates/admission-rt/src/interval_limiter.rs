@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use admission_core::{Counts, ProviderId};
+use admission_core::{Counts, Pacer, ProviderId};
 
 use crate::alarms::Host;
 use crate::builder::{Interval, Limits, Plan};
+use crate::guests::Target;
 use crate::runtime::{Clock, Runtime};
 use crate::shared::Manner;
-use crate::{AbortSignal, Acquire, BuildError, Call, Closed, Idle, Provider, Rejected, Run, TryRun};
+use crate::{
+    AbortSignal, Acquire, BuildError, Call, ChangeError, Closed, Idle, Provider, Rejected, Run, TryRun,
+};
 
 /// Hands out start times at least an interval apart, first in first out, to whoever shares it
 /// (rules I1 to I3).
@@ -81,6 +84,22 @@ impl<R: Runtime> IntervalLimiter<R> {
         self.provider.shared.counts()
     }
 
+    /// Changes the interval while callers wait; it runs from the last start (rule L7). The margin
+    /// stays as it was built.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::ZeroInterval`] (rule I2), and nothing changes.
+    pub fn set_interval(&self, interval: Duration) -> Result<(), ChangeError> {
+        let Provider { shared, target, .. } = &self.provider;
+        let before = shared.turn(|state, _| state.limits.of(target.id).cloned());
+        let mut new = Interval::new(interval);
+        if let Some(Pacer::Interval(old)) = before.and_then(|limits| limits.pacers.first().copied()) {
+            new = new.margin(old.margin);
+        }
+        self.provider.set_limits(|limits| limits.paced(new))
+    }
+
     /// Refuses every caller that waits, and every later one (rule W4).
     pub fn close(&self) {
         self.provider.shared.turn(|state, now| state.core.close(now));
@@ -126,7 +145,7 @@ impl<R> fmt::Debug for IntervalLimiter<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shared = &self.provider.shared;
         let counts = shared.turn(|state, _| state.core.counts());
-        let name = shared.names.provider_name(self.provider.id);
+        let name = shared.names.name(&self.provider.target);
         f.debug_struct("IntervalLimiter")
             .field("name", &name)
             .field("counts", &counts)
@@ -206,7 +225,7 @@ impl<R: Runtime> IntervalLimiterBuilder<R> {
         self.plan.providers.push((name, Limits::default().paced(self.interval)));
         let manner = Manner { at_once: false, until_called: true };
         let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), manner)?;
-        Ok(IntervalLimiter { provider: Provider::new(shared, ProviderId::new(0)) })
+        Ok(IntervalLimiter { provider: Provider::new(shared, Target::configured(ProviderId::new(0))) })
     }
 }
 

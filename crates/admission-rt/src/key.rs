@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::guests::KEPT;
+
 /// Names one logical call: at most one call with the same key is granted or running in a
 /// coordinator at any time, whichever provider it goes to (rules L1, E6).
 ///
@@ -121,6 +123,9 @@ impl Drop for KeyGuard {
         entry.users -= 1;
         if entry.users == 0 {
             table.numbers.remove(&self.name);
+            if table.numbers.is_empty() && table.numbers.capacity() > KEPT {
+                table.numbers.shrink_to_fit();
+            }
         }
     }
 }

@@ -18,6 +18,34 @@
 //! [`IntervalLimiter`] are the same machine with a single rule. A [`Permit`] is what a granted call
 //! holds; [`Rejected`] says why one was not granted, and for how long it is no use to try again.
 //!
+//! # While it is in use
+//!
+//! Limits, providers and the length of the queue may change while calls wait and run, and a call may
+//! correct what it costs (rules L7, L8, L10). Whatever now may start is woken by the change itself,
+//! nothing that runs is touched, and nothing that a window has counted is forgotten.
+//!
+//! ```
+//! use admission_rt::{Admission, ChangeError, Permit, SettleError, runtime::Runtime};
+//! use std::time::Duration;
+//!
+//! fn change<R: Runtime>(admission: &Admission<R>) -> Result<(), ChangeError> {
+//!     // Limits are stated anew: what is not stated is not limited any more.
+//!     admission.provider("github")?.set_limits(|p| p.max_concurrent(4).window(30, Duration::from_secs(60)))?;
+//!     admission.add_provider("mirror", |p| p.max_concurrent(2))?;
+//!     admission.remove_provider("stripe")
+//! }
+//!
+//! fn correct(permit: &Permit, used: u64) -> Result<(), SettleError> {
+//!     permit.settle("tokens", used)
+//! }
+//! ```
+//!
+//! With [`Builder::template`] any name is a provider: one per host, account or model, made by its first
+//! call and forgotten when nothing is left of it, however many there have been. A handle means its
+//! name, and nobody else's, for as long as it is kept.
+//!
+//! [`Admission::snapshot`] says what holds for every scope at one moment, and prints it as a table.
+//!
 //! Lacks, on purpose: timers, executors, and any thread of its own.
 
 #![forbid(unsafe_code)]
@@ -29,8 +57,11 @@ mod alarms;
 mod bell;
 mod builder;
 mod call;
+mod change;
 mod clock;
+mod guests;
 mod idle;
+mod in_force;
 mod interval_limiter;
 mod key;
 mod names;
@@ -42,6 +73,7 @@ mod run;
 pub mod runtime;
 mod shared;
 mod slab;
+mod snapshot;
 mod unwind;
 mod waiters;
 
@@ -52,6 +84,7 @@ pub use acquire::Acquire;
 pub use admission::{Admission, UnknownProvider};
 pub use builder::{BuildError, Builder, Interval, Limits, Window};
 pub use call::Call;
+pub use change::{ChangeError, SettleError};
 pub use idle::{Closed, Idle};
 pub use interval_limiter::{IntervalLimiter, IntervalLimiterBuilder, Start};
 pub use key::Key;
@@ -60,3 +93,4 @@ pub use provider::Provider;
 pub use rate_limiter::{RateLimiter, RateLimiterBuilder, Strategy};
 pub use rejected::{Limit, LimitKind, Rejected, RunError, Scope};
 pub use run::{Run, TryRun};
+pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};

@@ -1,43 +1,62 @@
 //! Words for the machine's numbers.
 //!
-//! Owns: the names of providers and units, and a copy of the limits to describe them by. Never
-//! changes after the build, so it needs no lock.
+//! Owns: the names of the providers in the configuration and of the units. Never changes after the
+//! build, so it needs no lock; the names of other providers are [`guests`](crate::guests)'. Lacks
+//! limits: what a refusal is described by comes with it, from
+//! [`in_force`](crate::in_force).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use admission_core::{
-    Config, ConfigError, Hold, Limits, Pacer, ProviderId, Reason, Refusal, ScopeId, Side, UnitId,
+    ChangeError as Change, ConfigError, Hold, Limits, LimitsError, Pacer, ProviderId, Reason, Side, UnitId,
 };
 
+use crate::guests::Target;
+use crate::in_force::Told;
 use crate::rejected::REQUESTS;
-use crate::{BuildError, Limit, LimitKind, Rejected, Scope};
+use crate::{BuildError, ChangeError, Limit, LimitKind, Rejected, Scope, UnknownProvider};
 
 pub(crate) struct Names {
-    providers: Vec<(Arc<str>, Limits)>,
+    providers: Vec<Arc<str>>,
     by_name: HashMap<Arc<str>, ProviderId>,
-    client: Limits,
     units: Vec<Arc<str>>,
+    /// Whether a name that is new is a provider all the same.
+    pub(crate) has_template: bool,
 }
 
 impl Names {
-    /// The names of what is in `config`, in its order; of the units the first is requests.
-    pub(crate) fn new(config: &Config, providers: Vec<Arc<str>>, units: Vec<Arc<str>>) -> Self {
+    /// The names of the configuration's providers, in its order; of the units the first is requests.
+    pub(crate) fn new(providers: Vec<Arc<str>>, units: Vec<Arc<str>>, has_template: bool) -> Self {
         let by_name = providers.iter().zip(0..).map(|(name, id)| (name.clone(), ProviderId::new(id)));
-        Self {
-            by_name: by_name.collect(),
-            providers: providers.into_iter().zip(config.providers.iter().cloned()).collect(),
-            client: config.client.clone(),
-            units,
-        }
+        Self { by_name: by_name.collect(), providers, units, has_template }
     }
 
-    pub(crate) fn provider(&self, name: &str) -> Option<ProviderId> {
+    /// A provider of the configuration's.
+    pub(crate) fn configured(&self, name: &str) -> Option<ProviderId> {
         self.by_name.get(name).copied()
     }
 
-    pub(crate) fn provider_name(&self, id: ProviderId) -> &str {
-        self.providers.get(id.index()).map_or("?", |(name, _)| name)
+    pub(crate) fn name<'a>(&'a self, target: &'a Target) -> &'a Arc<str> {
+        match &target.guest {
+            Some(guest) => &guest.name,
+            None => self.configured_name(target.id),
+        }
+    }
+
+    /// The name of a provider that no guest keeps, and so is the configuration's.
+    pub(crate) fn configured_name(&self, id: ProviderId) -> &Arc<str> {
+        // The unit of requests stands in for a name that cannot be asked for.
+        self.providers.get(id.number() as usize).unwrap_or(&self.units[0])
+    }
+
+    pub(crate) fn is_configured(&self, id: ProviderId) -> bool {
+        (id.number() as usize) < self.providers.len()
+    }
+
+    /// All units; the first is requests.
+    pub(crate) fn units(&self) -> &[Arc<str>] {
+        &self.units
     }
 
     /// A unit in which a cost can be stated.
@@ -47,110 +66,141 @@ impl Names {
         u16::try_from(index + 1).ok().map(UnitId::new)
     }
 
+    pub(crate) fn unit_name(&self, unit: UnitId) -> Arc<str> {
+        self.units.get(unit.index()).cloned().unwrap_or_else(|| "?".into())
+    }
+
     /// The refusal of a call to `provider`, in words. A reason to abort is not known here.
     pub(crate) fn rejected(
         &self,
-        refusal: Refusal,
-        provider: ProviderId,
+        told: &Told,
+        provider: &Arc<str>,
         costs: &[(UnitId, u64)],
         unknown_unit: Option<&Arc<str>>,
     ) -> Rejected {
-        let Refusal { reason, held_by, retry_after } = refusal;
-        let limit = held_by.map(|hold| self.limit(hold, provider));
-        match reason {
+        let retry_after = told.refusal.retry_after;
+        let held_by = told.refusal.held_by.map(|hold| self.limit(hold, told, provider));
+        match told.refusal.reason {
             Reason::Aborted => Rejected::Aborted(crate::AbortReason::Requested),
+            Reason::UnknownProvider => Rejected::UnknownProvider { provider: provider.clone() },
+            Reason::Removed => Rejected::Removed { provider: provider.clone() },
             Reason::UnknownUnit => {
                 Rejected::UnknownUnit(unknown_unit.cloned().unwrap_or_else(|| REQUESTS.into()))
             }
-            Reason::ImpossibleCost => match (held_by.and_then(|hold| self.log(hold, provider)), limit) {
-                (Some((unit, allowed)), Some(limit)) => {
-                    let stated = costs.iter().find(|(of, _)| *of == unit).map(|(_, cost)| *cost);
-                    let cost = stated.unwrap_or(u64::from(unit == UnitId::REQUESTS));
-                    Rejected::ImpossibleCost { limit, cost, allowed }
-                }
-                _ => Rejected::Closed,
-            },
-            Reason::Exhausted => Rejected::Exhausted { held_by: limit, retry_after },
-            Reason::MaxWait => Rejected::MaxWait { held_by: limit, retry_after },
-            Reason::Overflow => Rejected::Overflow { held_by: limit, retry_after },
-            Reason::AdmissionTimeout => Rejected::AdmissionTimeout { held_by: limit, retry_after },
-            // Handles exist of known providers only, so `UnknownProvider` does not come here.
+            Reason::ImpossibleCost => self.impossible(told, provider, costs),
+            Reason::Exhausted => Rejected::Exhausted { held_by, retry_after },
+            Reason::MaxWait => Rejected::MaxWait { held_by, retry_after },
+            Reason::Overflow => Rejected::Overflow { held_by, retry_after },
+            Reason::AdmissionTimeout => Rejected::AdmissionTimeout { held_by, retry_after },
             _ => Rejected::Closed,
+        }
+    }
+
+    /// A refusal by rule L6. A call that waited hears of it when it is polled, and the limit may have
+    /// changed again by then, even to one that the cost fits in.
+    fn impossible(&self, told: &Told, provider: &Arc<str>, costs: &[(UnitId, u64)]) -> Rejected {
+        let Some(hold @ Hold::Log(side, n)) = told.refusal.held_by else { return Rejected::Closed };
+        let cost_in = |unit| {
+            let stated = costs.iter().find(|(of, _)| *of == unit).map(|(_, cost)| *cost);
+            stated.unwrap_or(u64::from(unit == UnitId::REQUESTS))
+        };
+        match told.pacer(side, n) {
+            Some(Pacer::Log(log)) if cost_in(log.unit) > log.limit => Rejected::ImpossibleCost {
+                limit: self.limit(hold, told, provider),
+                cost: cost_in(log.unit),
+                allowed: log.limit,
+            },
+            _ => {
+                let scope = scope(side, provider);
+                let cost = costs.iter().map(|(_, cost)| *cost).max().unwrap_or(1);
+                Rejected::ImpossibleCost {
+                    limit: Limit { scope, kind: LimitKind::Changed },
+                    cost,
+                    allowed: 0,
+                }
+            }
         }
     }
 
     /// What is wrong with a configuration, in words.
     pub(crate) fn wrong(&self, error: ConfigError) -> BuildError {
         match error {
-            ConfigError::ZeroConcurrency(scope) => BuildError::ZeroConcurrency { scope: self.scope(scope) },
-            ConfigError::ZeroInterval(scope) => BuildError::ZeroInterval { scope: self.scope(scope) },
-            ConfigError::ZeroLimit(scope) => BuildError::ZeroLimit { scope: self.scope(scope) },
-            ConfigError::UnknownUnit(scope, unit) => {
-                let unit = self.units.get(unit.index()).cloned().unwrap_or_else(|| "?".into());
-                BuildError::UnknownUnit { scope: self.scope(scope), unit }
+            ConfigError::Client(error) => self.wrong_limits(error, Scope::Client),
+            ConfigError::Provider(id, error) => {
+                self.wrong_limits(error, Scope::Provider(self.configured_name(id).clone()))
             }
+            ConfigError::Template(error) => self.wrong_limits(error, Scope::Template),
             ConfigError::HandOffTooShort => BuildError::HandOffTooShort,
-            ConfigError::TooManyPacers(scope) => BuildError::TooManyPacers { scope: self.scope(scope) },
             ConfigError::TooManyProviders => BuildError::TooManyProviders,
             _ => BuildError::OutOfMemory,
         }
     }
 
-    fn scope(&self, scope: ScopeId) -> Scope {
-        match scope {
-            ScopeId::Client => Scope::Client,
-            ScopeId::Provider(id) => self.provider_scope(id),
+    fn wrong_limits(&self, error: LimitsError, scope: Scope) -> BuildError {
+        match error {
+            LimitsError::ZeroConcurrency => BuildError::ZeroConcurrency { scope },
+            LimitsError::ZeroInterval => BuildError::ZeroInterval { scope },
+            LimitsError::ZeroLimit => BuildError::ZeroLimit { scope },
+            LimitsError::UnknownUnit(unit) => BuildError::UnknownUnit { scope, unit: self.unit_name(unit) },
+            LimitsError::TooManyPacers => BuildError::TooManyPacers { scope },
+            _ => BuildError::OutOfMemory,
         }
     }
 
-    fn provider_scope(&self, id: ProviderId) -> Scope {
-        Scope::Provider(self.providers.get(id.index()).map_or_else(|| "?".into(), |(name, _)| name.clone()))
+    /// Why a scope was not changed, in words.
+    pub(crate) fn not_changed(&self, error: Change, scope: Scope) -> ChangeError {
+        match (error, scope) {
+            (Change::Limits(error), scope) => ChangeError::Limits(self.wrong_limits(error, scope)),
+            (Change::ProviderExists, Scope::Provider(name)) => ChangeError::ProviderExists { name },
+            (_, Scope::Provider(name)) => UnknownProvider { name }.into(),
+            // The client is always there.
+            (_, Scope::Client | Scope::Template) => ChangeError::Limits(BuildError::OutOfMemory),
+        }
     }
 
-    fn limit(&self, hold: Hold, provider: ProviderId) -> Limit {
+    fn limit(&self, hold: Hold, told: &Told, provider: &Arc<str>) -> Limit {
         let (side, kind) = match hold {
             Hold::Key => (Side::Provider, LimitKind::Key),
             Hold::Cooldown => (Side::Provider, LimitKind::Cooldown),
             Hold::Unpolled => (Side::Provider, LimitKind::Unpolled),
             Hold::HandOff(side) => (side, LimitKind::HandOff),
             Hold::Concurrency(side) => {
-                let calls = self.limits(side, provider).and_then(|limits| limits.max_concurrent);
-                (side, LimitKind::Concurrency(calls.unwrap_or(0)))
+                let calls = told.limits(side).and_then(|limits| limits.max_concurrent);
+                (side, calls.map_or(LimitKind::Changed, LimitKind::Concurrency))
             }
-            Hold::Interval(side, n) | Hold::Log(side, n) => match self.pacer(side, provider, n) {
+            Hold::Interval(side, n) => match told.pacer(side, n) {
                 Some(Pacer::Interval(pacer)) => (side, LimitKind::Interval(pacer.interval)),
+                Some(Pacer::Log(_)) | None => (side, LimitKind::Changed),
+            },
+            Hold::Log(side, n) => match told.pacer(side, n) {
                 Some(Pacer::Log(log)) => {
-                    let unit = self.units.get(log.unit.index()).cloned();
-                    let unit = unit.unwrap_or_else(|| REQUESTS.into());
+                    let unit = self.unit_name(log.unit);
                     (side, LimitKind::Window { limit: log.limit, window: log.window, unit })
                 }
-                None => (side, LimitKind::Order),
+                Some(Pacer::Interval(_)) | None => (side, LimitKind::Changed),
             },
             _ => (Side::Provider, LimitKind::Order),
         };
-        let scope = match side {
-            Side::Client => Scope::Client,
-            Side::Provider => self.provider_scope(provider),
-        };
-        Limit { scope, kind }
+        Limit { scope: scope(side, provider), kind }
     }
+}
 
-    fn log(&self, hold: Hold, provider: ProviderId) -> Option<(UnitId, u64)> {
-        let Hold::Log(side, n) = hold else { return None };
-        match self.pacer(side, provider, n)? {
-            Pacer::Log(log) => Some((log.unit, log.limit)),
-            Pacer::Interval(_) => None,
-        }
+fn scope(side: Side, provider: &Arc<str>) -> Scope {
+    match side {
+        Side::Client => Scope::Client,
+        Side::Provider => Scope::Provider(provider.clone()),
     }
+}
 
-    fn pacer(&self, side: Side, provider: ProviderId, n: u16) -> Option<Pacer> {
-        self.limits(side, provider)?.pacers.get(usize::from(n)).copied()
-    }
-
-    fn limits(&self, side: Side, provider: ProviderId) -> Option<&Limits> {
+impl Told {
+    fn limits(&self, side: Side) -> Option<&Limits> {
         match side {
-            Side::Client => Some(&self.client),
-            Side::Provider => self.providers.get(provider.index()).map(|(_, limits)| limits),
+            Side::Client => self.client.as_deref(),
+            Side::Provider => self.provider.as_deref(),
         }
+    }
+
+    fn pacer(&self, side: Side, n: u16) -> Option<Pacer> {
+        self.limits(side)?.pacers.get(usize::from(n)).copied()
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use admission_core::TicketId;
 
+use crate::SettleError;
 use crate::call::Rare;
+use crate::rejected::REQUESTS;
 use crate::shared::Shared;
 
 /// The right to run one call, from its start until this is dropped (rule W7).
@@ -20,13 +22,36 @@ use crate::shared::Shared;
 pub struct Permit {
     shared: Arc<Shared>,
     ticket: TicketId,
-    /// Dropped after the release: a key's number must not be given away while it is in use.
+    /// Dropped after the release: a key's number must not be given away while it is in use, nor a
+    /// provider's.
     _rare: Option<Box<Rare>>,
 }
 
 impl Permit {
     pub(crate) const fn new(shared: Arc<Shared>, ticket: TicketId, rare: Option<Box<Rare>>) -> Self {
         Self { shared, ticket, _rare: rare }
+    }
+
+    /// Corrects what the call costs in a unit (rule L8): an estimate of 1,000 tokens turned out to be
+    /// 350, or 4,000. As often as one likes, from a cost of 0 too.
+    ///
+    /// Windows count the new cost from here on, for as long as they count the call at all; calls that
+    /// wait are looked at again, and those for which there is room now are woken. No call that was
+    /// granted is held up by it. Once the permit is dropped the last cost stands.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`] if the unit was not declared, or is `requests`; then nothing changes.
+    pub fn settle(&self, unit: &str, cost: u64) -> Result<(), SettleError> {
+        let Some(id) = self.shared.names.unit(unit) else {
+            return Err(match unit {
+                REQUESTS => SettleError::Requests,
+                unit => SettleError::UnknownUnit(unit.into()),
+            });
+        };
+        // A permit's call runs, and the unit is known: there is nothing else to be wrong.
+        let _ = self.shared.turn(|state, now| state.core.settle_cost(self.ticket, id, cost, now));
+        Ok(())
     }
 
     /// Whether it is to be let go as soon as the operation was called (rule I3).

@@ -8,34 +8,42 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission_core::{ProviderId, ScopeId};
+use admission_core::{ChangeError as Change, ScopeId};
 
+use crate::guests::Target;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::{AbortSignal, Acquire, Call, Key, Permit, Rejected, Run, TryRun};
+use crate::{
+    AbortSignal, Acquire, Call, ChangeError, Key, Limits, Permit, Rejected, Run, Scope, TryRun,
+    UnknownProvider,
+};
 
 /// A provider of an [`Admission`](crate::Admission), to send calls to. Cheap to clone, and keeps
 /// the coordinator alive.
+///
+/// It means its name, whatever becomes of that (rule L10): where the builder has a template, the
+/// provider is made again on demand after it was removed or forgotten; without one calls are refused
+/// with [`Rejected::UnknownProvider`] until a provider of that name is added.
 pub struct Provider<R> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) id: ProviderId,
+    pub(crate) target: Target,
     runtime: PhantomData<fn() -> R>,
 }
 
 impl<R: Runtime> Provider<R> {
-    pub(crate) const fn new(shared: Arc<Shared>, id: ProviderId) -> Self {
-        Self { shared, id, runtime: PhantomData }
+    pub(crate) const fn new(shared: Arc<Shared>, target: Target) -> Self {
+        Self { shared, target, runtime: PhantomData }
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.shared.names.provider_name(self.id)
+        self.shared.names.name(&self.target)
     }
 
     /// A call without options, to add some.
     pub fn call(&self) -> Call<R> {
-        Call::new(self.shared.clone(), self.id)
+        Call::new(self.shared.clone(), self.target.clone())
     }
 
     /// A call with a key; see [`Call::key`].
@@ -98,31 +106,70 @@ impl<R: Runtime> Provider<R> {
     /// Starts nothing for `delay` from now: what a server asks for with `Retry-After`. A cooldown
     /// is never shortened, touches no running call, and takes grants back that have not started
     /// (rules L5, S5).
-    pub fn cooldown(&self, delay: Duration) {
-        self.shared.turn(|state, now| state.core.cooldown(self.id, delay, now));
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProvider`] when the provider was removed and there is no template: nobody is left to
+    /// remember the cooldown, should the provider be added again. A provider that nobody removes is
+    /// always there.
+    pub fn cooldown(&self, delay: Duration) -> Result<(), UnknownProvider> {
+        let id = self.target.id;
+        self.known(self.shared.turn(|state, now| state.core.cooldown(id, delay, now)))
     }
 
     /// Forgets what this provider's windows have counted; calls that are queued now are exempt from
     /// those windows when they start (rule D2).
-    pub fn reset(&self) {
-        self.shared.turn(|state, now| state.core.reset(ScopeId::Provider(self.id), now));
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProvider`] when there is no such provider at the moment: it was removed, or has yet to
+    /// be made by its first call. What a removed one has counted is not forgotten by this.
+    pub fn reset(&self) -> Result<(), UnknownProvider> {
+        let scope = ScopeId::Provider(self.target.id);
+        self.known(self.shared.turn(|state, now| state.core.reset(scope, now)))
+    }
+
+    /// Changes its limits while calls wait and run (rule L7). The closure begins with no limits: what
+    /// it does not state is not limited any more.
+    ///
+    /// Nothing that runs is touched, and nothing that a window has counted is forgotten: an interval
+    /// goes on from its last start, a window from what it has counted in its unit; of several alike
+    /// the n-th takes over from the n-th. Whoever may start now is woken; a call that waits and can no
+    /// longer fit is refused with [`Rejected::ImpossibleCost`]. Grants that have not started are taken
+    /// back, so that no start breaks the new limits.
+    ///
+    /// A provider that the template made has limits of its own from then on, and is not forgotten
+    /// until it has the template's again, or is removed.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says what is wrong with the limits, or that the provider was removed; then
+    /// nothing changes.
+    pub fn set_limits(&self, limits: impl FnOnce(Limits) -> Limits) -> Result<(), ChangeError> {
+        let scope = Scope::Provider(self.shared.names.name(&self.target).clone());
+        let limits = limits(Limits::default());
+        self.shared.set_limits(ScopeId::Provider(self.target.id), scope, limits)
     }
 
     /// The same provider, for callers in another runtime.
     #[must_use]
     pub fn on<S: Runtime>(&self) -> Provider<S> {
-        Provider::new(self.shared.clone(), self.id)
+        Provider::new(self.shared.clone(), self.target.clone())
+    }
+
+    fn known(&self, outcome: Result<(), Change>) -> Result<(), UnknownProvider> {
+        outcome.map_err(|_| UnknownProvider { name: self.shared.names.name(&self.target).clone() })
     }
 }
 
 impl<R> Clone for Provider<R> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), id: self.id, runtime: PhantomData }
+        Self { shared: self.shared.clone(), target: self.target.clone(), runtime: PhantomData }
     }
 }
 
 impl<R> fmt::Debug for Provider<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Provider").field(&self.shared.names.provider_name(self.id)).finish()
+        f.debug_tuple("Provider").field(self.shared.names.name(&self.target)).finish()
     }
 }

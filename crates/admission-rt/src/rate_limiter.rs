@@ -8,13 +8,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission_core::{Counts, ScopeId};
+use admission_core::{Counts, CountsFrom, Pacer, ProviderId, ScopeId};
 
 use crate::alarms::Host;
 use crate::builder::{Limits, Plan, Window};
+use crate::guests::Target;
 use crate::runtime::{Clock, Runtime};
 use crate::shared::Manner;
-use crate::{Acquire, BuildError, Call, Closed, Idle, Permit, Provider, Rejected, Run, TryRun};
+use crate::{Acquire, BuildError, Call, ChangeError, Closed, Idle, Permit, Provider, Rejected, Run, TryRun};
 
 /// At most `limit` calls in any window of one length, wherever it begins: "60 per minute" is never
 /// 120 across a boundary (rules R1 to R6).
@@ -43,9 +44,7 @@ impl<R: Runtime> RateLimiter<R> {
     /// below 1 or not finite is 1, and a fraction is cut off; a window that is negative or not
     /// finite is 0, and one too long for a [`Duration`] is the longest (rule R5).
     pub fn builder_from_floats(limit: f64, window_secs: f64) -> RateLimiterBuilder<R> {
-        // The cast saturates.
-        let limit = if limit.is_finite() { limit as u64 } else { 1 };
-        Self::builder(limit, clamped(window_secs))
+        Self::builder(whole(limit), clamped(window_secs))
     }
 
     /// A call without options, to add some: a timeout, a signal, a key.
@@ -94,14 +93,45 @@ impl<R: Runtime> RateLimiter<R> {
     /// How many calls are free right now, from 0 to the limit (rule R3).
     #[must_use]
     pub fn available(&self) -> u64 {
-        let scope = ScopeId::Provider(self.provider.id);
+        let scope = ScopeId::Provider(self.provider.target.id);
         self.provider.shared.turn(|state, now| state.core.available(scope, 0, now)).unwrap_or(0)
     }
 
     /// Forgets the window and admits every call that is queued now, even past the limit; those
     /// starts are logged (rule R3).
     pub fn reset(&self) {
-        self.provider.reset();
+        // Nobody can remove a limiter's provider.
+        let _ = self.provider.reset();
+    }
+
+    /// Changes the limit and the window while calls wait and run; what was counted stays counted, and
+    /// whoever may start now is woken (rule L7). What it counts from, and the margin, stay as they
+    /// were built. Clamped as when it is built (rule R5).
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::OutOfMemory`], and nothing changes.
+    pub fn set_limit(&self, limit: u64, window: Duration) -> Result<(), ChangeError> {
+        let Provider { shared, target, .. } = &self.provider;
+        let before = shared.turn(|state, _| state.limits.of(target.id).cloned());
+        let mut new = Window::new(limit.max(1), window);
+        if let Some(Pacer::Log(log)) = before.and_then(|limits| limits.pacers.first().copied()) {
+            new = new.margin(log.margin);
+            if log.counts == CountsFrom::Settled {
+                new = new.until_settled();
+            }
+        }
+        self.provider.set_limits(|limits| limits.log(new))
+    }
+
+    /// The same from numbers that come from elsewhere; see
+    /// [`builder_from_floats`](Self::builder_from_floats).
+    ///
+    /// # Errors
+    ///
+    /// As [`set_limit`](Self::set_limit).
+    pub fn set_limit_from_floats(&self, limit: f64, window_secs: f64) -> Result<(), ChangeError> {
+        self.set_limit(whole(limit), clamped(window_secs))
     }
 
     /// Refuses every call that waits, and every later one (rule W4).
@@ -148,7 +178,7 @@ impl<R> fmt::Debug for RateLimiter<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shared = &self.provider.shared;
         let counts = shared.turn(|state, _| state.core.counts());
-        let name = shared.names.provider_name(self.provider.id);
+        let name = shared.names.name(&self.provider.target);
         f.debug_struct("RateLimiter").field("name", &name).field("counts", &counts).finish_non_exhaustive()
     }
 }
@@ -244,7 +274,7 @@ impl<R: Runtime> RateLimiterBuilder<R> {
         self.plan.providers.push((name, Limits::default().log(self.window)));
         let manner = Manner { at_once: self.strategy == Strategy::Reject, until_called: false };
         let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), manner)?;
-        Ok(RateLimiter { provider: Provider::new(shared, admission_core::ProviderId::new(0)) })
+        Ok(RateLimiter { provider: Provider::new(shared, Target::configured(ProviderId::new(0))) })
     }
 }
 
@@ -255,6 +285,12 @@ impl<R> fmt::Debug for RateLimiterBuilder<R> {
             .field("strategy", &self.strategy)
             .finish_non_exhaustive()
     }
+}
+
+/// Rule R5: not finite is 1, and a fraction is cut off.
+const fn whole(limit: f64) -> u64 {
+    // The cast saturates.
+    if limit.is_finite() { limit as u64 } else { 1 }
 }
 
 /// Rule R5: negative or not finite is 0, too long is the longest.

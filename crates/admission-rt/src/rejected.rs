@@ -12,8 +12,8 @@ use crate::AbortReason;
 
 /// A call that was not admitted: its operation was never called.
 ///
-/// Of several reasons the first in this order is told (rule D5): aborted, closed, unknown unit,
-/// impossible cost, then exhausted or max-wait, then overflow. No refusal is retried by this crate.
+/// Of several reasons the first in this order is told (rule D5): aborted, closed, unknown or removed
+/// provider, unknown unit, impossible cost, then exhausted or max-wait, then overflow. No refusal is retried by this crate.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Rejected {
@@ -21,6 +21,17 @@ pub enum Rejected {
     Aborted(AbortReason),
     /// The coordinator is closed (rule W4).
     Closed,
+    /// There is no provider of its handle's name: it was removed, and has not been added again (rule
+    /// L10).
+    UnknownProvider {
+        /// The name.
+        provider: Arc<str>,
+    },
+    /// Its provider was removed while it waited (rule L10).
+    Removed {
+        /// The provider's name.
+        provider: Arc<str>,
+    },
     /// It states a cost in a unit that the coordinator was not built with. `requests` cannot be
     /// stated either: every call costs 1 of them.
     UnknownUnit(Arc<str>),
@@ -32,7 +43,7 @@ pub enum Rejected {
         limit: Limit,
         /// What the call costs, in the limit's unit.
         cost: u64,
-        /// The most that any call may cost.
+        /// The most that any call may cost; 0 if the limit has changed before the call was told.
         allowed: u64,
     },
     /// It may not start at once, and was not to wait (rule R1): `try_acquire`, or a rate limiter
@@ -78,6 +89,8 @@ impl Rejected {
             | Self::AdmissionTimeout { retry_after, .. } => *retry_after,
             Self::Aborted(_)
             | Self::Closed
+            | Self::UnknownProvider { .. }
+            | Self::Removed { .. }
             | Self::UnknownUnit(_)
             | Self::NoRuntime
             | Self::ImpossibleCost { .. } => None,
@@ -93,7 +106,12 @@ impl Rejected {
             | Self::MaxWait { held_by, .. }
             | Self::Overflow { held_by, .. }
             | Self::AdmissionTimeout { held_by, .. } => held_by.as_ref(),
-            Self::Aborted(_) | Self::Closed | Self::UnknownUnit(_) | Self::NoRuntime => None,
+            Self::Aborted(_)
+            | Self::Closed
+            | Self::UnknownProvider { .. }
+            | Self::Removed { .. }
+            | Self::UnknownUnit(_)
+            | Self::NoRuntime => None,
         }
     }
 
@@ -107,6 +125,12 @@ impl Rejected {
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
+    }
+
+    /// Whether its provider was removed, before it was submitted or while it waited.
+    #[must_use]
+    pub const fn is_removed(&self) -> bool {
+        matches!(self, Self::UnknownProvider { .. } | Self::Removed { .. })
     }
 
     /// Whether the queue was full.
@@ -125,13 +149,22 @@ impl Rejected {
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Limit { scope, .. }) = self.held_by() {
-            write!(f, "{}: ", scope.name())?;
+            write!(f, "{}: ", Plain(scope.name()))?;
         }
         match self {
             Self::Aborted(reason) => return write!(f, "aborted: {reason}"),
             Self::Closed => return f.write_str("closed"),
-            Self::UnknownUnit(unit) => return write!(f, "unknown unit: {unit}"),
+            Self::UnknownProvider { provider } => {
+                return write!(f, "unknown provider: {}", Plain(provider));
+            }
+            Self::Removed { provider } => {
+                return write!(f, "{}: the provider was removed", Plain(provider));
+            }
+            Self::UnknownUnit(unit) => return write!(f, "unknown unit: {}", Plain(unit)),
             Self::NoRuntime => return f.write_str("has to wait, but no runtime is running here"),
+            Self::ImpossibleCost { limit: Limit { kind: kind @ LimitKind::Changed, .. }, .. } => {
+                return write!(f, "its cost was above {kind}");
+            }
             Self::ImpossibleCost { limit, cost, allowed } => {
                 return write!(f, "a cost of {cost} is above the {allowed} of {}", limit.kind);
             }
@@ -216,13 +249,16 @@ pub enum Scope {
     Client,
     /// The provider with this name. A limiter that stands alone is its own provider.
     Provider(Arc<str>),
+    /// Every provider that is made on demand: only in errors about a configuration.
+    Template,
 }
 
 impl Scope {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Client => "client",
             Self::Provider(name) => name,
+            Self::Template => "template",
         }
     }
 }
@@ -231,7 +267,8 @@ impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client => f.write_str("client"),
-            Self::Provider(name) => write!(f, "provider {name}"),
+            Self::Provider(name) => write!(f, "provider {}", Plain(name)),
+            Self::Template => f.write_str("template"),
         }
     }
 }
@@ -263,6 +300,8 @@ pub enum LimitKind {
     Order,
     /// It was granted once, and its own future was not polled in time.
     Unpolled,
+    /// A limit that has been changed between the refusal and its telling.
+    Changed,
 }
 
 impl fmt::Display for LimitKind {
@@ -273,12 +312,15 @@ impl fmt::Display for LimitKind {
             Self::Window { limit, window, unit } if **unit == *REQUESTS => {
                 write!(f, "{limit} per {}", Brief(*window))
             }
-            Self::Window { limit, window, unit } => write!(f, "{limit} {unit} per {}", Brief(*window)),
+            Self::Window { limit, window, unit } => {
+                write!(f, "{limit} {} per {}", Plain(unit), Brief(*window))
+            }
             Self::Cooldown => f.write_str("a cooldown"),
             Self::Key => f.write_str("its key, which is busy"),
             Self::HandOff => f.write_str("a grant that has not started"),
             Self::Order => f.write_str("an older call"),
             Self::Unpolled => f.write_str("its own future, which was not polled"),
+            Self::Changed => f.write_str("a limit that has changed since"),
         }
     }
 }
@@ -286,8 +328,24 @@ impl fmt::Display for LimitKind {
 /// The unit that every coordinator has.
 pub(crate) const REQUESTS: &str = "requests";
 
+/// A name that may come from anywhere, on one line whatever is in it: what could break or turn a
+/// line of a log is escaped.
+pub(crate) struct Plain<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let is_odd =
+            |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        for c in self.0.chars() {
+            if is_odd(c) { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
+        }
+        Ok(())
+    }
+}
+
 /// A duration with one decimal at most, as one reads it in a log.
-struct Brief(Duration);
+pub(crate) struct Brief(pub(crate) Duration);
 
 impl fmt::Display for Brief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -337,6 +395,13 @@ mod tests {
         let bare = Rejected::Overflow { held_by: None, retry_after: None };
         assert_eq!(bare.to_string(), "queue is full");
         assert_eq!(Rejected::Aborted(AbortReason::Requested).to_string(), "aborted: on request");
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        let name = "a\nerror: b\r\t\u{1b}[31m\u{202e}é";
+        let words = Scope::Provider(name.into()).to_string();
+        assert_eq!(words, "provider a\\nerror: b\\r\\t\\u{1b}[31m\\u{202e}é");
     }
 
     #[test]

@@ -17,21 +17,25 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use admission_core::{Coordinator, Counts, Event, Instant, TicketId};
+use admission_core::{Coordinator, Counts, Event, Instant, Presence, ScopeId, TicketId};
 
 use crate::alarms::{Alarms, Booked, Host};
 use crate::bell::Bell;
+use crate::guests::{Guests, Sightings, Target};
+use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
 use crate::runtime::Clock;
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
+use crate::{ChangeError, Limits, Scope};
 
 /// One coordinator.
 pub(crate) struct Shared {
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     pub(crate) names: Names,
+    pub(crate) guests: Guests,
     pub(crate) keys: Arc<Keys>,
     pub(crate) manner: Manner,
 }
@@ -52,18 +56,30 @@ pub(crate) struct State {
     pub(crate) waiters: Waiters,
     pub(crate) idle: Seats,
     pub(crate) closed: Seats,
+    pub(crate) limits: InForce,
+    /// How many times it was looked whether a provider is known.
+    pub(crate) sightings: u64,
 }
 
 impl Shared {
-    pub(crate) fn new(core: Coordinator, clock: Arc<dyn Clock>, names: Names, manner: Manner) -> Arc<Self> {
+    pub(crate) fn new(
+        core: Coordinator,
+        limits: InForce,
+        clock: Arc<dyn Clock>,
+        names: Names,
+        guests: Guests,
+        manner: Manner,
+    ) -> Arc<Self> {
         let state = State {
             core,
             alarms: Alarms::new(),
             waiters: Waiters::new(),
             idle: Seats::new(),
             closed: Seats::new(),
+            limits,
+            sightings: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), clock, names, keys: Arc::default(), manner })
+        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner })
     }
 
     /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
@@ -95,6 +111,36 @@ impl Shared {
         });
         unwind.swallow();
         counts
+    }
+
+    /// Whom calls by this name go to, if there is such a provider or one would be made (rule L10).
+    pub(crate) fn target(self: &Arc<Self>, name: &str) -> Option<Target> {
+        let target = self.named(name, self.names.has_template)?;
+        let is_there =
+            self.names.has_template || self.turn(|state, _| state.core.presence(target.id)) == Presence::Here;
+        is_there.then_some(target)
+    }
+
+    /// Who has this name; `None` if nobody has, and none is to be made.
+    pub(crate) fn named(self: &Arc<Self>, name: &str, make: bool) -> Option<Target> {
+        match self.names.configured(name) {
+            Some(id) => Some(Target::configured(id)),
+            None => {
+                let guest = self.guests.find(self, name, make)?;
+                Some(Target { id: guest.id, guest: Some(guest) })
+            }
+        }
+    }
+
+    /// Changes the limits of one scope, and what refusals are described by with them.
+    pub(crate) fn set_limits(&self, scope: ScopeId, words: Scope, limits: Limits) -> Result<(), ChangeError> {
+        let limits = Arc::new(limits.numbered(&words, self.names.units())?);
+        let (outcome, old) = self.turn(|state, now| match state.core.set_limits(scope, &limits, now) {
+            Ok(()) => (Ok(()), state.limits.set(scope, limits.clone())),
+            Err(error) => (Err(error), None),
+        });
+        drop(old);
+        outcome.map_err(|error| self.names.not_changed(error, words))
     }
 
     /// Makes the alarm that a booking called for, and drops what was in its place; says whether there
@@ -132,7 +178,7 @@ impl Shared {
         });
     }
 
-    /// What follows an act: wakers out, unlock, arm, wake.
+    /// What follows an act: wakers out, unlock, arm, wake; and names that may be forgotten.
     #[cold]
     #[inline(never)]
     fn follow_up<'a>(
@@ -143,16 +189,18 @@ impl Shared {
     ) -> Unwind {
         let mut unwind = Unwind::new();
         let mut wakes = Wakes::new();
+        let mut gone = Sightings::new();
         let mut now = Some(now);
         let mut has_armed = false;
         loop {
-            let may_be_more = state.drain(event.take(), &mut wakes);
+            let may_be_more = state.drain(event.take(), &mut wakes, &mut gone);
             let wanted = state.wanted();
             let must_arm = state.alarms.must_move(|| wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
             // wait for that.
             if may_be_more || (must_arm && has_armed && !wakes.is_empty()) {
                 drop(state);
+                self.guests.note(&mut gone);
                 wakes.wake(&mut unwind);
                 now = None;
                 state = self.lock();
@@ -178,6 +226,7 @@ impl Shared {
             }
         }
         drop(state);
+        self.guests.note(&mut gone);
         wakes.wake(&mut unwind);
         unwind
     }
@@ -228,15 +277,17 @@ impl State {
     /// Between two batches others take turns, and an event may then be about a ticket that is gone
     /// and whose place has another. That one is woken for nothing, which is harmless: a future that
     /// is woken is polled, and one that is polled and waits puts its waker and booking back.
-    fn drain(&mut self, mut event: Option<Event>, wakes: &mut Wakes) -> bool {
+    fn drain(&mut self, mut event: Option<Event>, wakes: &mut Wakes, gone: &mut Sightings) -> bool {
         loop {
             match event {
                 Some(Event::Granted(ticket)) => wakes.push(self.waiters.granted(ticket, &mut self.alarms)),
                 Some(Event::Refused(ticket, _)) => wakes.push(self.leave(ticket)),
                 Some(Event::TakenBack(ticket)) => self.waiters.taken_back(ticket, &mut self.alarms),
+                // Made again since, perhaps: what counts is how it is now.
+                Some(Event::Forgotten(id)) => gone.push(self.sight(id)),
                 Some(_) | None => {}
             }
-            if wakes.is_full() {
+            if wakes.is_full() || gone.is_full() {
                 return true;
             }
             event = self.core.poll_event();

@@ -9,6 +9,12 @@ pub(crate) struct Slab<T> {
     free: Vec<u32>,
 }
 
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new() }

@@ -16,7 +16,7 @@ fn an_alarm_moves_in_both_directions_and_only_if_it_must() {
     let admission =
         world.builder().provider("a", |p| p).provider("b", |p| p.interval(ms(500))).build().unwrap();
     let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
-    a.cooldown(ms(10_000));
+    a.cooldown(ms(10_000)).unwrap();
     let mut a1 = Task::waiting(a.acquire());
     world.advance_to(50);
     let b0 = b.try_acquire().unwrap();

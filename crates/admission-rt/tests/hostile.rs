@@ -24,6 +24,10 @@ fn meddle(admission: &Admission) {
     handle.abort();
     drop(waiting);
     let _ = format!("{admission:?}");
+    let passing = admission.add_provider("passing", |p| p.window(1, ms(1)));
+    let _ = passing.map(|passing| passing.try_acquire());
+    let _ = admission.remove_provider("passing");
+    let _ = admission.snapshot().to_string();
 }
 
 /// What a waker knows whose clone, wake and drop all come back into the coordinator. A waker from
@@ -252,7 +256,7 @@ fn wakes_many() {
     let admission = world.builder().provider("a", |p| p).build().unwrap();
     let a = admission.provider("a").unwrap();
     for (many, meddles) in [31, 32, 33, 64, 100].into_iter().flat_map(|n| [(n, false), (n, true)]) {
-        a.cooldown(ms(100));
+        a.cooldown(ms(100)).unwrap();
         let mut waiting: Vec<_> = (0..many).map(|_| Task::waiting(a.acquire())).collect();
         let order = Arc::new(Mutex::new(Vec::new()));
         for (n, task) in waiting.iter_mut().enumerate() {
@@ -398,7 +402,7 @@ fn a_call_that_starts_while_another_waker_panics_is_not_lost() {
     let _entered = world.enter();
     let admission = world.builder().provider("a", |p| p).provider("b", |p| p).build().unwrap();
     let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
-    a.cooldown(ms(100));
+    a.cooldown(ms(100)).unwrap();
     let mut waiting = Task::waiting(a.acquire());
     let _panics = panicking(&mut waiting);
     world.set(100);
@@ -413,7 +417,7 @@ fn a_call_that_starts_while_another_waker_panics_is_not_lost() {
     let permit = b.key(1).try_acquire().unwrap();
     let mut unlucky = Task::waiting(b.key(1).acquire());
     drop(permit);
-    a.cooldown(ms(100));
+    a.cooldown(ms(100)).unwrap();
     let mut waiting = Task::waiting(a.acquire());
     let _panics = panicking(&mut waiting);
     world.set(200);

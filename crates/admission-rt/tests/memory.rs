@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use allocation_counter::measure;
-use common::{Acquire, World};
+use common::{Acquire, Admission, World, ms};
 
 const WAITING: u32 = 100_000;
 
@@ -71,4 +71,100 @@ fn in_the_steady_state_a_call_allocates_nothing() {
     let steady = measure(|| (1_000..101_000).for_each(&mut round));
     assert_eq!(steady.count_total, 0);
     assert_eq!(admission.counts(), admission_rt::Counts::default());
+}
+
+/// How many bytes more there are after `act` than before it, on this thread.
+fn kept(act: impl FnOnce()) -> i64 {
+    measure(act).bytes_current
+}
+
+// rules L10, W5
+#[test]
+fn a_hundred_thousand_providers_leave_nothing_behind() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission =
+        world.builder().template(|p| p.max_concurrent(2).window(5, ms(800)).interval(ms(1))).build().unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut now = 0;
+    let mut name = String::with_capacity(64);
+    let mut hosts = |admission: &Admission, count: u32| {
+        for nth in 0..count {
+            use std::fmt::Write;
+            name.clear();
+            write!(name, "host-{nth:09}-{now:09}").unwrap();
+            let host = admission.provider(&name).unwrap();
+            let permit = Pin::new(&mut host.acquire()).poll(&mut cx);
+            assert!(permit.is_ready());
+            drop(permit);
+            now += 1;
+            world.set(now);
+        }
+    };
+    // Eight hundred of them are remembered at any time.
+    hosts(&admission, 20_000);
+    let kept = kept(|| hosts(&admission, 100_000));
+    assert!(kept.abs() < 4_096, "{kept} bytes");
+    world.set(1_000_000);
+    assert_eq!(admission.snapshot().providers, []);
+}
+
+// rules L10, W5
+#[test]
+fn a_crowd_of_providers_leaves_nothing_behind() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().template(|p| p.window(5_000, ms(1_000))).build().unwrap();
+    let names: Vec<String> = (0..100_000).map(|nth| format!("host-{nth}")).collect();
+    let mut now = 0;
+    let mut crowd = || {
+        for name in &names {
+            drop(admission.provider(name).unwrap().try_acquire().unwrap());
+        }
+        now += 1_000;
+        world.set(now);
+        assert_eq!(admission.counts(), admission_rt::Counts::default());
+        drop(admission.provider("next").unwrap().try_acquire().unwrap());
+    };
+    let first = measure(&mut crowd);
+    assert!(first.bytes_max < 100_000 * 1_000, "{} bytes at the most", first.bytes_max);
+    assert!(first.bytes_current < 64 * 1_024, "{} bytes", first.bytes_current);
+    let again = kept(&mut crowd);
+    assert!(again.abs() < 1_024, "{again} bytes");
+}
+
+// rules D3, W5
+#[test]
+fn a_million_keys_leave_nothing_behind() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let keys = |from: u64, to: u64| {
+        for key in from..to {
+            drop(a.key(format!("call {key}")).try_acquire().unwrap());
+        }
+    };
+    keys(0, 1_000);
+    let kept = kept(|| keys(1_000, 1_000_000));
+    assert!(kept.abs() < 1_024, "{kept} bytes");
+}
+
+// rules L10, W5
+#[test]
+fn a_kept_handle_of_a_made_provider_costs_a_box_per_call() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().template(|p| p.max_concurrent(1)).build().unwrap();
+    let host = admission.provider("host").unwrap();
+    // Limits of its own, so that it is not forgotten and made again between two calls.
+    host.set_limits(|p| p.max_concurrent(2)).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut calls = |count: u64| {
+        for _ in 0..count {
+            drop(Pin::new(&mut host.acquire()).poll(&mut cx));
+        }
+    };
+    calls(100);
+    assert_eq!(measure(|| calls(1_000)).count_total, 1_000);
 }

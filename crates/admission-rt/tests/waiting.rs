@@ -251,7 +251,7 @@ fn a_ticket_whose_grant_is_taken_back_is_served_unpolled() {
     let mut granted = Task::waiting(a.acquire());
     drop(permit);
     assert_eq!(admission.counts(), counts(0, 0, 1));
-    a.cooldown(ms(1_000));
+    a.cooldown(ms(1_000)).unwrap();
     assert_eq!(admission.counts(), counts(0, 1, 0));
     assert_eq!(world.armed(), Some(1_000), "by the alarm of its last poll");
     world.advance_to(1_000);
@@ -308,7 +308,7 @@ fn close_resolves_every_waiter_in_that_call() {
         .unwrap();
     let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
     let running = a.key("k").try_acquire().unwrap();
-    b.cooldown(ms(60_000));
+    b.cooldown(ms(60_000)).unwrap();
     let mut waiting = vec![
         Task::waiting(a.acquire()),
         Task::waiting(a.acquire()),
@@ -572,7 +572,7 @@ fn an_idle_moment_is_not_missed_though_many_are_woken_before() {
     let _entered = world.enter();
     let admission = world.builder().provider("a", |p| p).provider("b", |p| p).build().unwrap();
     let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
-    a.cooldown(ms(10_000));
+    a.cooldown(ms(10_000)).unwrap();
     let takes = Arc::new(Takes { provider: b, permits: Mutex::default() });
     let waker = Waker::from(takes.clone());
     let mut waiting: Vec<_> = (0..40).map(|_| Task::new(a.admission_timeout(ms(5)).acquire())).collect();

@@ -172,7 +172,7 @@ fn whoever_waits_outside_the_tasks_of_a_runtime_is_woken_at_its_end() {
     for kind in KINDS {
         let (admission, a) = paced(Duration::from_millis(1));
         drop(a.try_acquire().expect("the first is immediate"));
-        a.cooldown(Duration::from_secs(3_600));
+        a.cooldown(Duration::from_secs(3_600)).unwrap();
         let mut waiting = a.acquire();
         let woken = Arc::new(Woken(AtomicU32::new(0)));
         let waker = Waker::from(Arc::clone(&woken));

@@ -46,7 +46,7 @@
 //! drop(permit);
 //!
 //! // The server said so: nothing starts there for half a minute.
-//! github.cooldown(Duration::from_secs(30));
+//! github.cooldown(Duration::from_secs(30))?;
 //! let refused = github.try_acquire().unwrap_err();
 //! assert_eq!(refused.retry_after(), Some(Duration::from_secs(30)));
 //! assert_eq!(

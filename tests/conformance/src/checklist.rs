@@ -71,7 +71,7 @@ pub async fn an_earlier_deadline_may_come_later<M: Mount>() {
     let admission = t.build(|b| b.provider("a", |p| p).provider("b", |p| p.interval(t.ms(500))));
     let a = admission.provider("a").expect("it is there");
     let b = admission.provider("b").expect("it is there");
-    a.cooldown(t.ms(10_000));
+    a.cooldown(t.ms(10_000)).unwrap();
     let a1 = t.call("a1", &a).await;
     t.until(50).await;
     let b0 = t.call("b0", &b).await;
@@ -137,7 +137,7 @@ pub async fn a_tie_at_a_cooldown_keeps_the_order_of_submission<M: Mount>() {
     let admission = t.build(|b| b.provider("a", |p| p).provider("b", |p| p));
     let a = admission.provider("a").expect("it is there");
     let b = admission.provider("b").expect("it is there");
-    a.cooldown(Duration::from_secs(3_600));
+    a.cooldown(Duration::from_secs(3_600)).unwrap();
     let names: Vec<String> = (1..=200).map(|n| format!("a{n:03}")).collect();
     let mut calls = Vec::new();
     for name in &names {

@@ -55,7 +55,7 @@ pub async fn the_wall_clock_decides_nothing<M: Mount>() {
     });
     let provider = |name| admission.provider(name).expect("it is there");
     drop((provider("a").try_acquire(), provider("b").try_acquire()));
-    provider("c").cooldown(hour);
+    provider("c").cooldown(hour).unwrap();
     for wall in [SystemTime::UNIX_EPOCH + hour * 24, SystemTime::UNIX_EPOCH] {
         clock.set_wall(wall);
         for name in ["a", "b", "c"] {

@@ -20,7 +20,7 @@ pub async fn close_ends_every_wait_at_once<M: Mount>() {
     let b = admission.provider("b").expect("it is there");
     let running = t.call("running", a.key("k")).await;
     let by_key = t.call("by its key", a.key("k")).await;
-    b.cooldown(t.ms(600_000));
+    b.cooldown(t.ms(600_000)).unwrap();
     let by_cooldown = t.call("by a cooldown", &b).await;
     let second = t.call("second", &a).await;
     let mut waiting = vec![by_key, by_cooldown];

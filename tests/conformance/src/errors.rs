@@ -87,8 +87,8 @@ pub async fn huge_durations_mean_never<M: Mount>() {
                 .provider("free", |p| p)
         });
         let provider = |name| admission.provider(name).expect("it is there");
-        provider("cooling").cooldown(huge);
-        provider("cooling").cooldown(huge);
+        provider("cooling").cooldown(huge).unwrap();
+        provider("cooling").cooldown(huge).unwrap();
         let full = provider("full").try_acquire().expect("it is free");
         let (handle, signal) = AbortHandle::new();
         let mut waiting = Vec::new();

@@ -33,8 +33,8 @@ impl<M: Mount> Meddler<M> {
         drop(self.provider.enqueue());
         drop(submitted);
         self.abort.abort();
-        self.provider.reset();
-        self.provider.cooldown(Duration::ZERO);
+        self.provider.reset().unwrap();
+        self.provider.cooldown(Duration::ZERO).unwrap();
         if let Some(meddled) = self.meddled.upgrade() {
             meddled.fetch_add(1, Ordering::SeqCst);
         }

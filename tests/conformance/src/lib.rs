@@ -62,7 +62,6 @@ macro_rules! mount {
                 the_coordinators_clock_decides
                 the_wall_clock_decides_nothing
                 a_coordinator_can_be_used_from_another_runtime
-                a_runtime_that_goes_away_strands_nobody
             }
             close {
                 close_ends_every_wait_at_once
@@ -217,6 +216,7 @@ macro_rules! mount {
                 }
                 clocks {
                     an_hours_wait_takes_no_real_time
+                    a_runtime_that_goes_away_strands_nobody
                 }
                 interval_limiter {
                     a_caller_of_the_interval_that_does_not_run_stalls_briefly

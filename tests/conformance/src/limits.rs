@@ -136,7 +136,7 @@ pub async fn intervals_and_cooldowns_end_at_their_very_instant<M: Mount>() {
     let b = admission.provider("b").expect("it is there");
     let start = clock.now();
     drop(a.try_acquire().expect("the first is immediate"));
-    b.cooldown(second);
+    b.cooldown(second).unwrap();
     clock.set(start + Duration::from_nanos(999_999_999));
     for provider in [&a, &b] {
         let refused = provider.acquire().await.expect_err("one nanosecond is missing");
@@ -197,9 +197,9 @@ pub async fn a_cooldown_never_shortens_and_touches_no_running_call<M: Mount>() {
     let t = Transcript::<M>::new();
     let (admission, a) = t.provider(|p| p);
     let running = t.call("running", &a).await;
-    a.cooldown(t.ms(200));
+    a.cooldown(t.ms(200)).unwrap();
     admission.cooldown("a", t.ms(100)).expect("it is there");
-    a.cooldown(Duration::ZERO);
+    a.cooldown(Duration::ZERO).unwrap();
     assert_eq!(admission.counts().running, 1);
     let waiting = t.call("waiting", &a).await;
     running.settle().await;
@@ -213,9 +213,9 @@ pub async fn a_cooldown_can_be_lengthened_while_callers_wait<M: Mount>() {
     // rules L5, T3
     let t = Transcript::<M>::new();
     let (_admission, a) = t.provider(|p| p);
-    a.cooldown(t.ms(100));
+    a.cooldown(t.ms(100)).unwrap();
     let waiting = t.call("waiting", &a).await;
-    a.cooldown(t.ms(300));
+    a.cooldown(t.ms(300)).unwrap();
     waiting.settle().await;
     t.expect(&[("waiting", 300)]);
 }
@@ -313,11 +313,11 @@ pub async fn reset_forgets_the_logs_of_one_scope_only<M: Mount>() {
     drop(a.try_acquire().expect("one is free"));
     drop(b.try_acquire().expect("the first is immediate"));
     assert!(a.try_acquire().is_err());
-    a.reset();
+    a.reset().unwrap();
     drop(a.try_acquire().expect("its log is empty"));
-    b.reset();
+    b.reset().unwrap();
     assert!(b.try_acquire().is_err(), "an interval is no log");
-    a.reset();
+    a.reset().unwrap();
     assert!(a.try_acquire().is_err(), "the client's log is still full");
     admission.reset();
     drop(a.try_acquire().expect("both logs are empty"));
@@ -331,7 +331,7 @@ pub async fn reset_exempts_those_who_wait_from_the_logs_alone<M: Mount>() {
     let a1 = t.call("a1", &a).await;
     let a2 = t.call("a2", &a).await;
     let a3 = t.call("a3", &a).await;
-    a.reset();
+    a.reset().unwrap();
     a2.started().await;
     assert_eq!(admission.counts(), Counts { running: 2, granted: 0, queued: 1 }, "two slots, no third");
     let mut a4 = a.acquire();

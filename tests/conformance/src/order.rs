@@ -93,7 +93,7 @@ pub async fn a_provider_that_waits_holds_back_no_other<M: Mount>() {
             .provider("free", |p| p)
     });
     let provider = |name| admission.provider(name).expect("it is there");
-    provider("cooling").cooldown(minute);
+    provider("cooling").cooldown(minute).unwrap();
     let mut waiting = Vec::new();
     for name in ["cooling", "paced", "spent", "full"] {
         waiting.push(t.call(name, &provider(name)).await);
@@ -138,7 +138,7 @@ pub async fn a_key_that_comes_free_goes_to_the_oldest_that_is_eligible<M: Mount>
     let a = admission.provider("a").expect("it is there");
     let b = admission.provider("b").expect("it is there");
     let running = t.call("running", b.key("k")).await;
-    a.cooldown(t.ms(600_000));
+    a.cooldown(t.ms(600_000)).unwrap();
     let older = t.call("older", a.key("k")).await;
     let younger = t.call("younger", b.key("k")).await;
     assert_eq!(admission.counts().queued, 2, "a key is the same at both providers");
@@ -340,7 +340,7 @@ pub async fn a_heavy_ticket_of_a_cooling_provider_does_not_stop_another<M: Mount
     let a = admission.provider("a").expect("it is there");
     let b = admission.provider("b").expect("it is there");
     let b1 = t.call("b1", b.cost("tokens", 50)).await;
-    a.cooldown(t.ms(600_000));
+    a.cooldown(t.ms(600_000)).unwrap();
     let heavy = t.call("heavy", a.cost("tokens", 80)).await;
     let b2 = t.call("b2", b.cost("tokens", 30)).await;
     assert_eq!(t.names(), ["b1", "b2"]);

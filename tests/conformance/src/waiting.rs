@@ -168,7 +168,7 @@ pub async fn any_call_lets_time_pass<M: Mount>() {
     // A cooldown elsewhere.
     let a3 = t.call("a3", &a).await;
     clock.advance(hour);
-    c.cooldown(hour * 100);
+    c.cooldown(hour * 100).unwrap();
     a3.started().await;
     // The end of a waiter elsewhere.
     let c1 = t.call("c1", &c).await;

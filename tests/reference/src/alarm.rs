@@ -39,7 +39,7 @@ impl Model {
                 Stage::Running | Stage::Ended(_) => {}
             }
         }
-        for scope in self.providers.iter().chain([&self.client]) {
+        for scope in self.providers.iter().map(|one| &one.scope).chain([&self.client]) {
             instants.push(scope.not_before);
             for pacer in &scope.pacers {
                 let over = |at: u64| at.saturating_add(pacer.span());

@@ -14,7 +14,6 @@ impl Model {
     pub(crate) fn log_room(
         &self,
         record: &Record,
-        side: Side,
         scope: Option<u32>,
         index: usize,
         at: u64,
@@ -25,6 +24,7 @@ impl Model {
             return 0;
         };
         // rule D2
+        let side = scope.map_or(Side::Client, |_| Side::Provider);
         if record.is_exempt(side) {
             return 0;
         }
@@ -35,7 +35,7 @@ impl Model {
             if from == u64::MAX {
                 return u64::MAX;
             }
-            entries.push(Entry { at: from, cost: 1 });
+            entries.push(Entry { at: from, cost: 1, ticket: None });
         }
         first_room(&entries, pacer.span(), limit, cost, from)
     }
@@ -63,12 +63,12 @@ impl Model {
     // rule R2
     pub(crate) fn estimate(&self, record: &Record, ahead: usize, at: u64) -> u64 {
         let mut latest = self.scope(Some(record.provider)).not_before;
-        for (side, id) in record.scopes() {
+        for (_, id) in record.scopes() {
             for (index, pacer) in self.scope(id).pacers.iter().enumerate() {
                 let instant = match pacer.rule {
                     Pacer::Interval { .. } => pacer.gap_over(),
-                    Pacer::Log { unit: 0, .. } => self.log_room(record, side, id, index, at, ahead),
-                    Pacer::Log { .. } => self.log_room(record, side, id, index, at, 0),
+                    Pacer::Log { unit: 0, .. } => self.log_room(record, id, index, at, ahead),
+                    Pacer::Log { .. } => self.log_room(record, id, index, at, 0),
                 };
                 latest = latest.max(instant);
             }
@@ -92,11 +92,12 @@ impl Model {
     }
 
     /// The first log that costs like these can never fit, the client's first.
-    // rule L6
+    // rule L6; rule D2: a log that it is exempt from refuses it nothing
     pub(crate) fn impossible(&self, record: &Record) -> Option<Hold> {
         for (side, id) in [(Side::Client, None), (Side::Provider, Some(record.provider))] {
             for (index, pacer) in self.scope(id).pacers.iter().enumerate() {
-                if pacer.asks(&record.costs).is_some_and(|(cost, limit)| cost > limit) {
+                let is_above = pacer.asks(&record.costs).is_some_and(|(cost, limit)| cost > limit);
+                if is_above && !record.is_exempt(side) {
                     return Some(Hold::Log(side, index as u16));
                 }
             }

@@ -6,7 +6,7 @@
 use crate::model::Model;
 use crate::scope::{Entry, spent};
 use crate::ticket::Record;
-use crate::types::{Hold, Pacer, Side, Ticket};
+use crate::types::{Hold, Side, Ticket};
 
 /// One thing that holds a ticket back by itself, whoever else waits.
 #[derive(Clone, Copy, Debug)]
@@ -56,21 +56,15 @@ impl Model {
     /// if it had happened at that instant.
     pub(crate) fn counted(&self, scope: Option<u32>, index: usize, at: u64) -> Vec<Entry> {
         let pacer = &self.scope(scope).pacers[index];
-        let side = scope.map_or(Side::Client, |_| Side::Provider);
-        let holds_open = |record: &&Record| match pacer.rule {
-            // rule S2: a granted ticket that has not started counts as inside the window
-            Pacer::Log { .. } if record.is_granted() => true,
-            // rule L9: a running call counts until it has settled, unless (D2) it was forgotten
-            Pacer::Log { until_settled, .. } => {
-                until_settled && record.is_running() && !record.is_forgotten(side)
-            }
-            Pacer::Interval { .. } => false,
-        };
+        // rule S2: a granted ticket that has not started counts as inside the window
+        // rule L9: a running call that the log holds counts until it has settled
+        let holds_open =
+            |record: &&Record| pacer.is_log() && (record.is_granted() || pacer.held.contains(&record.ticket));
         let mut entries = pacer.entries.clone();
         let members = self.tickets.iter().filter(|record| record.is_in(scope));
         for record in members.filter(holds_open) {
             if let Some((cost, _)) = pacer.asks(&record.costs) {
-                entries.push(Entry { at, cost });
+                entries.push(Entry { at, cost, ticket: Some(record.ticket) });
             }
         }
         entries
@@ -117,7 +111,7 @@ impl Model {
                     let spent = spent(&self.counted(id, index, at), pacer.span(), at);
                     let fits = spent + u128::from(cost) <= u128::from(limit);
                     if !fits && !record.is_exempt(side) {
-                        let until = self.log_room(record, side, id, index, at, 0);
+                        let until = self.log_room(record, id, index, at, 0);
                         hold(Hold::Log(side, index as u16), Some(until));
                     }
                 }

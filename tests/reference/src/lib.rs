@@ -5,8 +5,7 @@
 //! the real core with the same calls and compares every answer (rule E7).
 //!
 //! What it deliberately lacks: any index, cache or running total; any dependency; any clock (each
-//! call is given `now`, rule T1); wakers, timers and tasks. It also lacks changing limits (L7),
-//! correcting costs (L8), and adding and removing providers (L10).
+//! call is given `now`, rule T1); wakers, timers and tasks.
 //!
 //! Where to find a rule:
 //!
@@ -14,23 +13,28 @@
 //! |---|---|
 //! | `types.rs` | the plain types of the interface |
 //! | `model.rs` | the calls and the order of what happens in them: W6, E4, S3 to S6, W2 to W4, D2, D5 |
+//! | `living.rs` | what changes while it runs: L7, L8, L10 |
 //! | `judge.rs` | who may start: E1, E2, E3, E6, S2, and what is told of a hold |
 //! | `estimate.rs` | how long it may take: R1, R2, R3, L6 |
-//! | `scope.rs` | limits and what they remember: L1 to L5, L9, S4a |
+//! | `scope.rs` | limits and what they remember: L1 to L9, S4a |
 //! | `ticket.rs` | one ticket |
 //! | `alarm.rs` | when time alone changes something: T6 |
+//! | `snapshot.rs` | how everything stands: O1 |
 
 #![forbid(unsafe_code)]
 
 mod alarm;
 mod estimate;
 mod judge;
+mod living;
 mod model;
 mod scope;
+mod snapshot;
 mod ticket;
 mod types;
 
 pub use model::Model;
 pub use types::{
-    Admitted, Config, Counts, Event, Hold, Limits, Pacer, Reason, Refusal, Request, Side, State, Step, Ticket,
+    Admitted, Change, Config, Counts, Event, Hold, Limits, Pacer, PacerView, Reason, Refusal, Request,
+    ScopeView, Side, Snapshot, State, Step, Ticket,
 };

@@ -3,31 +3,35 @@
 //! Within a call come take-backs, expiries, the call's own effect, then grants, each in the order
 //! of submission (rule W6); [`Model::begin`] is the first half and [`Model::finish`] the last. An
 //! effect that comes before anything else in its call (S4, W3) says so. The model deliberately
-//! keeps nothing but the tickets, the scopes and the latest instant.
+//! keeps nothing but the tickets, the scopes and the latest instant. The calls that change the
+//! coordinator itself are in `living.rs`.
 
 use crate::alarm::{is_expired, is_overdue};
 use crate::estimate::flat;
-use crate::scope::{Scope, spent};
+use crate::scope::{Paced, Provider, Scope};
 use crate::ticket::{Record, Stage};
 use crate::types::{
-    Admitted, Config, Counts, Event, Hold, Pacer, Reason, Refusal, Request, State, Step, Ticket,
+    Admitted, Change, Config, Counts, Event, Hold, Limits, PacerView, Reason, Refusal, Request, State, Step,
+    Ticket,
 };
 
 /// A coordinator that decides by scanning everything.
 #[derive(Clone, Debug)]
 pub struct Model {
-    max_queued: u32,
-    full_hand_off: u64,
+    pub(crate) max_queued: u32,
+    pub(crate) full_hand_off: u64,
     max_wait: Option<u64>,
-    units: u16,
+    pub(crate) units: u16,
+    pub(crate) template: Option<Limits>,
     pub(crate) client: Scope,
-    pub(crate) providers: Vec<Scope>,
+    /// Those that are there, and what is kept of those that were removed (rule L10).
+    pub(crate) providers: Vec<Provider>,
     /// Every ticket that its caller still has, in the order of submission.
     pub(crate) tickets: Vec<Record>,
     next_ticket: Ticket,
     /// The latest instant seen.
     pub(crate) now: u64,
-    closed: bool,
+    pub(crate) closed: bool,
     pub(crate) watching_idle: bool,
     events: Vec<Event>,
 }
@@ -37,13 +41,20 @@ impl Model {
     /// A coordinator with nothing in it, at instant 0.
     pub fn new(config: Config) -> Model {
         let scope = |limits| Scope::new(limits, config.hand_off);
+        let provider = |(name, limits)| Provider {
+            name,
+            is_removed: false,
+            is_from_template: false,
+            scope: scope(limits),
+        };
         Model {
             max_queued: config.max_queued,
             full_hand_off: config.hand_off,
             max_wait: config.max_wait,
             units: config.units,
             client: scope(&config.client),
-            providers: config.providers.iter().map(scope).collect(),
+            providers: (0..).zip(&config.providers).map(provider).collect(),
+            template: config.template,
             tickets: Vec::new(),
             next_ticket: 0,
             now: 0,
@@ -135,46 +146,35 @@ impl Model {
         self.finish(None);
     }
 
-    /// The provider is not to be called for a while; nothing happens if there is none.
+    /// The provider is not to be called for a while; one that is not there is made on demand (rule
+    /// L10), and if it cannot be, nothing happens.
     // rules L5, S5
     pub fn cooldown(&mut self, provider: u32, delay: u64, now: u64) {
         self.begin(now);
-        let until = self.now.saturating_add(delay);
-        if let Some(scope) = self.providers.get_mut(provider as usize) {
+        if self.demand(provider) {
+            let until = self.now.saturating_add(delay);
+            let scope = self.scope_mut(Some(provider));
             scope.not_before = scope.not_before.max(until);
             // rule S5: a cooldown that is already over takes nothing back
-            if scope.not_before > self.now {
-                self.take_back_for_cooldown(provider);
+            if self.scope(Some(provider)).not_before > self.now {
+                self.take_back_grants(Some(provider));
             }
         }
         self.finish(None);
     }
 
-    /// Forgets the logs of a scope (`None`: the client); nothing happens if there is none.
-    // rules D2, R3
-    pub fn reset(&mut self, scope: Option<u32>, now: u64) {
+    /// Forgets the logs of a scope (`None`: the client).
+    // rules D2, R3; rule L10: resetting one that is not there is an error and changes nothing
+    pub fn reset(&mut self, scope: Option<u32>, now: u64) -> Result<(), Change> {
         self.begin(now);
-        if self.has_scope(scope) {
-            for pacer in &mut self.scope_mut(scope).pacers {
-                if pacer.is_log() {
-                    pacer.entries.clear();
-                }
-            }
-            for record in self.tickets.iter_mut().filter(|record| record.is_in(scope)) {
-                let (queued, running) = (record.is_queued(), record.is_running());
-                match scope {
-                    None => {
-                        record.exempt_client |= queued;
-                        record.forgotten_client |= running;
-                    }
-                    Some(_) => {
-                        record.exempt_provider |= queued;
-                        record.forgotten_provider |= running;
-                    }
-                }
-            }
-        }
+        let answer = if self.has_scope(scope) {
+            self.forget_logs(scope);
+            Ok(())
+        } else {
+            Err(Change::UnknownProvider)
+        };
         self.finish(None);
+        answer
     }
 
     /// Ends the queue; what is granted or running goes on.
@@ -194,19 +194,12 @@ impl Model {
         self.begin(now);
         self.finish(None);
         let index = usize::from(pacer);
-        if !self.has_scope(scope) {
+        if !self.has_scope(scope) || index >= self.scope(scope).pacers.len() {
             return 0;
         }
-        match self.scope(scope).pacers.get(index) {
-            Some(log) => match log.rule {
-                Pacer::Log { limit, .. } => {
-                    let counted = self.counted(scope, index, self.now);
-                    let spent = spent(&counted, log.span(), self.now);
-                    u128::from(limit).saturating_sub(spent) as u64
-                }
-                Pacer::Interval { .. } => 0,
-            },
-            None => 0,
+        match self.pacer_view(scope, index) {
+            PacerView::Log { left, .. } => left,
+            PacerView::Interval { .. } => 0,
         }
     }
 
@@ -223,19 +216,13 @@ impl Model {
 
     /// How many tickets are where.
     pub fn counts(&self) -> Counts {
-        let count = |is: fn(&Record) -> bool| self.which(is).len() as u32;
-        Counts {
-            running: count(Record::is_running),
-            granted: count(Record::is_granted),
-            queued: count(Record::is_queued),
-        }
+        self.counts_in(None)
     }
 
     /// The instant before which nothing of that provider starts; 0 if there is none.
     // rule L5
     pub fn not_before(&self, provider: u32) -> u64 {
-        let scope = self.providers.get(provider as usize);
-        scope.map_or(0, |scope| scope.not_before)
+        if self.has_scope(Some(provider)) { self.scope(Some(provider)).not_before } else { 0 }
     }
 
     /// The hand-off time of a scope (`None`: the client) as it is now; 0 if there is none.
@@ -258,11 +245,11 @@ impl Model {
         self.now = self.now.max(now.min(u64::MAX - 1));
     }
 
-    /// The first half of every call: take-backs, then expiries.
-    // rule W6
-    fn begin(&mut self, now: u64) {
+    /// The first half of every call: take-backs, then expiries; then what is idle is forgotten.
+    // rules W6, L10
+    pub(crate) fn begin(&mut self, now: u64) {
         self.see(now);
-        for scope in self.providers.iter_mut().chain([&mut self.client]) {
+        for scope in self.providers.iter_mut().map(|one| &mut one.scope).chain([&mut self.client]) {
             for pacer in &mut scope.pacers {
                 pacer.forget_before(self.now);
             }
@@ -274,12 +261,13 @@ impl Model {
         for ticket in self.which(|record| is_expired(record, now)) {
             self.expire(ticket);
         }
+        self.forget_idle();
     }
 
     /// The last half of every call: what may start is granted, in the order of submission; the
     /// ticket that is polled in this call is started instead.
     // rules W6, E2, S4
-    fn finish(&mut self, polled: Option<Ticket>) {
+    pub(crate) fn finish(&mut self, polled: Option<Ticket>) {
         while let Some(ticket) = self.first_eligible(self.now) {
             if Some(ticket) == polled {
                 self.start(ticket);
@@ -298,11 +286,13 @@ impl Model {
         self.take_back(ticket, true);
     }
 
-    // rule S5: it returns to its place and is not passed over; its deadline goes on
-    fn take_back_for_cooldown(&mut self, provider: u32) {
-        let its = |record: &Record| record.is_granted() && record.provider == provider;
-        for ticket in self.which(its) {
+    /// Takes back what of a scope is granted, for a cooldown or for other limits.
+    // rules S5, L7: it returns to its place and is not passed over; its deadline goes on
+    pub(crate) fn take_back_grants(&mut self, scope: Option<u32>) {
+        for ticket in self.which(|record| record.is_granted() && record.is_in(scope)) {
             self.take_back(ticket, false);
+            // rules L7, D5: an impossible cost comes before a deadline
+            self.refuse_if_impossible(ticket);
             // rule W2: taken back past its deadline, it expires in that call
             if self.find(ticket).is_some_and(|record| is_expired(record, self.now)) {
                 self.expire(ticket);
@@ -339,7 +329,8 @@ impl Model {
         if self.closed {
             return Err(flat(Reason::Closed));
         }
-        if !self.has_scope(Some(request.provider)) {
+        // rule L10: on demand, if there is a template
+        if !self.demand(request.provider) {
             return Err(flat(Reason::UnknownProvider));
         }
         if request.costs.iter().any(|&(unit, _)| unit >= self.units) {
@@ -413,8 +404,6 @@ impl Model {
             stage: Stage::Queued { passed_over: false },
             exempt_client: false,
             exempt_provider: false,
-            forgotten_client: false,
-            forgotten_provider: false,
             taken_back: false,
             polled_since: false,
         }
@@ -445,16 +434,16 @@ impl Model {
         for scope in self.scopes_of(ticket) {
             self.scope_mut(scope).hand_off = full;
         }
-        // rule L9: what counts until it has settled is counted from the running tickets
-        self.log(ticket, at, |rule| !is_until_settled(rule));
+        self.tell_pacers(ticket, |pacer, record| pacer.start(at, record));
         if let Some(record) = self.find_mut(ticket) {
             record.stage = Stage::Running;
         }
     }
 
-    // rule L9: from now on it counts for one window; rule D2: unless the log has forgotten it
+    // rule L9: from now on it counts for one window; rules D2, L7: unless the log does not know it
     fn settle(&mut self, ticket: Ticket) {
-        self.log(ticket, self.now, is_until_settled);
+        let at = self.now;
+        self.tell_pacers(ticket, |pacer, record| pacer.settle(at, record));
     }
 
     /// Takes a ticket out of the queue or of its grant; true if it was in one of them.
@@ -464,32 +453,53 @@ impl Model {
             Some(Stage::Queued { .. }) => true,
             // rule S3: the pacer budget stays spent, as of the grant
             Some(Stage::Granted { at, .. }) => {
-                self.log(ticket, at, |_| true);
+                self.tell_pacers(ticket, |pacer, record| pacer.enter(at, record));
                 true
             }
             Some(Stage::Running | Stage::Ended(_)) | None => false,
         }
     }
 
-    /// Remembers a start in those pacers of both scopes that are asked for.
-    fn log(&mut self, ticket: Ticket, at: u64, which: fn(&Pacer) -> bool) {
+    /// Tells every pacer of both scopes of a ticket something about it.
+    pub(crate) fn tell_pacers(&mut self, ticket: Ticket, tell: impl Fn(&mut Paced, &Record)) {
         let Some(record) = self.find(ticket).cloned() else {
             return;
         };
-        for (side, scope) in record.scopes() {
-            // rule D2
-            if record.is_forgotten(side) {
-                continue;
-            }
-            let pacers = self.scope_mut(scope).pacers.iter_mut();
-            for pacer in pacers.filter(|pacer| which(&pacer.rule)) {
-                pacer.enter(at, &record.costs);
+        for (_, scope) in record.scopes() {
+            for pacer in &mut self.scope_mut(scope).pacers {
+                tell(pacer, &record);
             }
         }
     }
 
+    /// Each ticket that is queued is exempt from the logs, and from nothing else.
+    // rule D2: of that scope only, running calls' entries included
+    fn forget_logs(&mut self, scope: Option<u32>) {
+        let queued = self.which(|record| record.is_queued() && record.is_in(scope));
+        for pacer in self.scope_mut(scope).pacers.iter_mut().filter(|pacer| pacer.is_log()) {
+            pacer.reset();
+        }
+        for ticket in queued {
+            if let Some(record) = self.find_mut(ticket) {
+                match scope {
+                    None => record.exempt_client = true,
+                    Some(_) => record.exempt_provider = true,
+                }
+            }
+        }
+    }
+
+    /// Refuses a queued ticket whose cost cannot fit any more.
+    // rules L6, L7
+    pub(crate) fn refuse_if_impossible(&mut self, ticket: Ticket) {
+        let queued = self.find(ticket).filter(|record| record.is_queued());
+        if let Some(log) = queued.and_then(|record| self.impossible(record)) {
+            self.end(ticket, Refusal { held_by: Some(log), ..flat(Reason::ImpossibleCost) });
+        }
+    }
+
     /// Refuses an accepted ticket; its next step tells it.
-    fn end(&mut self, ticket: Ticket, refusal: Refusal) {
+    pub(crate) fn end(&mut self, ticket: Ticket, refusal: Refusal) {
         if let Some(record) = self.find_mut(ticket) {
             record.stage = Stage::Ended(refusal);
             self.events.push(Event::Refused(ticket, refusal.reason));
@@ -507,31 +517,40 @@ impl Model {
         self.tickets.iter().find(|record| record.ticket == ticket)
     }
 
-    fn find_mut(&mut self, ticket: Ticket) -> Option<&mut Record> {
+    pub(crate) fn find_mut(&mut self, ticket: Ticket) -> Option<&mut Record> {
         self.tickets.iter_mut().find(|record| record.ticket == ticket)
     }
 
     /// The tickets of which something holds, in the order of submission.
-    fn which(&self, holds: impl Fn(&Record) -> bool) -> Vec<Ticket> {
+    pub(crate) fn which(&self, holds: impl Fn(&Record) -> bool) -> Vec<Ticket> {
         let chosen = self.tickets.iter().filter(|record| holds(record));
         chosen.map(|record| record.ticket).collect()
     }
 
-    fn has_scope(&self, scope: Option<u32>) -> bool {
-        scope.is_none_or(|provider| (provider as usize) < self.providers.len())
+    /// Whether that scope is there; a removed provider is not.
+    pub(crate) fn has_scope(&self, scope: Option<u32>) -> bool {
+        let is_there = |name| self.providers.iter().any(|one| one.name == name && !one.is_removed);
+        scope.is_none_or(is_there)
     }
 
+    /// A scope that is there, or of which something is kept.
     pub(crate) fn scope(&self, scope: Option<u32>) -> &Scope {
         match scope {
             None => &self.client,
-            Some(provider) => &self.providers[provider as usize],
+            Some(name) => {
+                let provider = self.providers.iter().find(|one| one.name == name);
+                &provider.expect("only what is there or kept is looked at").scope
+            }
         }
     }
 
-    fn scope_mut(&mut self, scope: Option<u32>) -> &mut Scope {
+    pub(crate) fn scope_mut(&mut self, scope: Option<u32>) -> &mut Scope {
         match scope {
             None => &mut self.client,
-            Some(provider) => &mut self.providers[provider as usize],
+            Some(name) => {
+                let provider = self.providers.iter_mut().find(|one| one.name == name);
+                &mut provider.expect("only what is there or kept is changed").scope
+            }
         }
     }
 
@@ -540,8 +559,4 @@ impl Model {
         let provider = self.find(ticket).map(|record| record.provider);
         [provider, None]
     }
-}
-
-fn is_until_settled(rule: &Pacer) -> bool {
-    matches!(rule, Pacer::Log { until_settled: true, .. })
 }

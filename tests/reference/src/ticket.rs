@@ -38,14 +38,10 @@ pub(crate) struct Record {
     /// The reason with which it does (rules W2 and R2).
     pub(crate) late: Reason,
     pub(crate) stage: Stage,
-    /// Queued when the client was reset (rule D2).
+    /// Queued when the client was reset: its logs are not asked about it (rule D2).
     pub(crate) exempt_client: bool,
-    /// Queued when its provider was reset (rule D2).
+    /// The same for its provider.
     pub(crate) exempt_provider: bool,
-    /// Running when the client was reset: its logs forgot it (rule D2).
-    pub(crate) forgotten_client: bool,
-    /// Running when its provider was reset: its logs forgot it (rule D2).
-    pub(crate) forgotten_provider: bool,
     /// Its last grant was taken back (rule S4a).
     pub(crate) taken_back: bool,
     /// It was polled since (rule S4a).
@@ -74,6 +70,15 @@ impl Record {
         self.is_granted() || self.is_running()
     }
 
+    /// Whether the logs of one of its scopes are not asked about it.
+    // rule D2
+    pub(crate) fn is_exempt(&self, side: Side) -> bool {
+        match side {
+            Side::Client => self.exempt_client,
+            Side::Provider => self.exempt_provider,
+        }
+    }
+
     /// Whether a scope (`None`: the client) is one of its own two.
     pub(crate) fn is_in(&self, scope: Option<u32>) -> bool {
         scope.is_none() || scope == Some(self.provider)
@@ -82,20 +87,6 @@ impl Record {
     /// Its own two scopes, in the order in which holds are told.
     pub(crate) fn scopes(&self) -> [(Side, Option<u32>); 2] {
         [(Side::Provider, Some(self.provider)), (Side::Client, None)]
-    }
-
-    pub(crate) fn is_exempt(&self, side: Side) -> bool {
-        match side {
-            Side::Client => self.exempt_client,
-            Side::Provider => self.exempt_provider,
-        }
-    }
-
-    pub(crate) fn is_forgotten(&self, side: Side) -> bool {
-        match side {
-            Side::Client => self.forgotten_client,
-            Side::Provider => self.forgotten_provider,
-        }
     }
 
     pub(crate) fn state(&self) -> State {

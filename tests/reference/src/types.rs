@@ -16,12 +16,29 @@ pub struct Config {
     pub units: u16,
     /// The limits of the client.
     pub client: Limits,
-    /// The limits of each provider.
+    /// The limits of each provider; they are named from 0 on, and are not the template's.
     pub providers: Vec<Limits>,
+    /// The limits of those providers that are made on demand (rule L10); without it, none are.
+    pub template: Option<Limits>,
+}
+
+impl Default for Config {
+    /// No limits, no providers, and what rule D4 gives a default.
+    fn default() -> Config {
+        Config {
+            max_queued: 1_024,
+            hand_off: 200_000_000,
+            max_wait: None,
+            units: 1,
+            client: Limits::default(),
+            providers: Vec::new(),
+            template: None,
+        }
+    }
 }
 
 /// The limits of one scope.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// How many calls may be granted or running at a time (rule L1).
     pub max_concurrent: Option<u32>,
@@ -57,7 +74,7 @@ pub enum Pacer {
 /// One request to start.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The index of its provider.
+    /// The name of its provider.
     pub provider: u32,
     /// The logical call that it belongs to, if any.
     pub key: Option<u64>,
@@ -93,6 +110,8 @@ pub enum Reason {
     Closed,
     /// There is no such provider.
     UnknownProvider,
+    /// Its provider was removed before it started (rule L10).
+    Removed,
     /// There is no such unit.
     UnknownUnit,
     /// Its cost is above a limit (rule L6).
@@ -155,7 +174,7 @@ pub enum Event {
     Granted(Ticket),
     /// It ended; its next step tells the refusal.
     Refused(Ticket, Reason),
-    /// Its grant was taken back (rules S4 and S5).
+    /// Its grant was taken back (rules S4, S5 and L7).
     TakenBack(Ticket),
 }
 
@@ -199,4 +218,60 @@ pub struct Counts {
     pub granted: u32,
     /// Waiting, those that are passed over included.
     pub queued: u32,
+}
+
+/// Why a change was not made; it changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// There is no such provider (rule L10).
+    UnknownProvider,
+    /// There is such a provider already (rule L10).
+    ProviderExists,
+    /// A concurrency, interval or limit is 0, or a log counts a unit that there is not (rule L1).
+    InvalidLimits,
+    /// There is no such unit.
+    UnknownUnit,
+    /// The ticket is not running (rule L8).
+    NotRunning,
+    /// What a ticket costs in requests cannot be corrected (rule L8).
+    Requests,
+}
+
+/// How everything stands at the latest instant that was seen (rule O1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The client.
+    pub client: ScopeView,
+    /// Each provider that is there, by its name, in the order of the names.
+    pub providers: Vec<(u32, ScopeView)>,
+    /// The next instant at which something can change by itself, as the alarm tells it.
+    pub next: Option<u64>,
+}
+
+/// How one scope stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeView {
+    /// How many of its tickets are where.
+    pub counts: Counts,
+    /// Its pacers, in the order of its limits.
+    pub pacers: Vec<PacerView>,
+    /// The instant before which nothing of it starts; 0 for the client (rule L5).
+    pub not_before: u64,
+}
+
+/// How one pacer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacerView {
+    /// An interval.
+    Interval {
+        /// The first instant, not before the latest seen, at which it allows a start.
+        next: u64,
+    },
+    /// A log.
+    Log {
+        /// What it counts now; it may be more than the limit.
+        spent: u64,
+        /// What is left of its limit.
+        left: u64,
+    },
 }

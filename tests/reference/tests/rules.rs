@@ -277,7 +277,7 @@ fn until_settled_counts_the_whole_call() {
     assert_eq!(wake(&model), Some(20_105));
     assert_eq!(model.step(b, 20_105 * MS), Step::Start);
     // rule D2: a reset forgets what the running call holds
-    model.reset(Some(A), 20_106 * MS);
+    assert_eq!(model.reset(Some(A), 20_106 * MS), Ok(()));
     starts(&mut model, &ask(A), 20_106);
     model.handle_release(b, 20_107 * MS);
     assert_eq!(model.available(Some(A), 0, 20_107 * MS), 0);
@@ -298,10 +298,10 @@ fn a_reset_admits_who_is_queued_past_the_limit() {
     let mut model = Model::new(config(&[conc(4), paced(&[quota(1, 1_000)]), free()]));
     starts(&mut model, &ask(A), 0);
     let waiting: Vec<Ticket> = (0..4).map(|_| queues(&mut model, &ask(A), 1)).collect();
-    model.reset(Some(B), 2 * MS); // of that scope only
-    model.reset(None, 2 * MS);
+    assert_eq!(model.reset(Some(B), 2 * MS), Ok(())); // of that scope only
+    assert_eq!(model.reset(None, 2 * MS), Ok(()));
     assert_eq!(model.take_events(), []);
-    model.reset(Some(A), 2 * MS);
+    assert_eq!(model.reset(Some(A), 2 * MS), Ok(()));
     // exempt from the logs, not from the client's concurrency
     let expected: Vec<Event> = waiting[..3].iter().map(|&t| Event::Granted(t)).collect();
     assert_eq!(model.take_events(), expected);
@@ -322,7 +322,7 @@ fn a_reset_admits_who_is_queued_past_the_limit() {
 #[test]
 fn a_reset_does_not_exempt_a_grant() {
     let (mut model, ticket) = granted(free(), paced(&[quota(2, 1_000)]));
-    model.reset(Some(A), 20 * MS);
+    assert_eq!(model.reset(Some(A), 20 * MS), Ok(()));
     assert_eq!(model.available(Some(A), 0, 20 * MS), 1);
     assert_eq!(model.step(ticket, 30 * MS), Step::Start);
     assert_eq!(model.available(Some(A), 0, 1_029 * MS), 1);

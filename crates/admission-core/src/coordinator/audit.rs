@@ -27,30 +27,38 @@ impl Coordinator {
         }
         assert!(!self.is_closed || self.queue.queued() == 0, "rule W4: nobody waits once closed");
 
-        let scopes = self.providers.iter().enumerate().map(|(p, scope)| (Side::Provider, Some(p), scope));
+        let places = || 0..self.providers.len();
+        let scopes = places().map(|p| (Side::Provider, Some(p), &self.providers[p]));
         for (side, provider, scope) in scopes.chain([(Side::Client, None, &self.client)]) {
-            let here = || slots().filter(|(_, slot)| provider.is_none_or(|p| slot.provider as usize == p));
+            let here = || slots().filter(|(_, slot)| provider.is_none_or(|p| slot.provider == p));
             let count = |state| here().filter(|(_, slot)| slot.state == state).count() as u32;
             assert_eq!(scope.granted, count(State::Granted), "grants of a scope");
             assert_eq!(scope.running, count(State::Running), "running calls of a scope");
-            assert!(scope.granted + scope.running <= scope.max_concurrent, "rule L1: concurrency");
+            // A limit that was lowered revokes nothing that runs (rule L7).
+            let is_over = scope.granted + scope.running > scope.max_concurrent;
+            assert!(!is_over || scope.granted == 0, "rule L1: concurrency");
             assert!(!scope.has_interval || scope.granted <= 1, "rule S2: one grant at a time");
             for pacer in &scope.pacers {
                 let Pacer::Log(log) = pacer else { continue };
-                let holds = |(index, slot): &(u32, &crate::queue::Slot)| match slot.state {
-                    State::Granted => u128::from(self.queue.ask(*index, side).cost(log.unit)),
-                    State::Running
-                        if log.counts == crate::CountsFrom::Settled && !slot.flags.is_forgotten(side) =>
-                    {
-                        u128::from(self.queue.ask(*index, side).cost(log.unit))
-                    }
-                    _ => 0,
-                };
-                log.audit(here().map(|entry| holds(&entry)).sum());
+                let cost = |index| u128::from(self.queue.ask(index, side).cost(log.unit));
+                let granted = here().filter(|(_, slot)| slot.state == State::Granted);
+                let unsettled = here().filter(|(_, slot)| {
+                    slot.state == State::Running && log.is_unsettled(slot.start_number())
+                });
+                log.audit(
+                    granted.map(|(index, _)| cost(index)).sum(),
+                    unsettled.map(|(index, _)| cost(index)).sum(),
+                );
             }
         }
-        for (provider, scope) in self.providers.iter().enumerate() {
-            let provider = provider as u32;
+        let has_tickets = |place: u32| {
+            slots().any(|(_, slot)| {
+                slot.provider == place && !matches!(slot.state, State::Free | State::Ended(_))
+            })
+        };
+        self.providers.audit(has_tickets);
+        for provider in places() {
+            let scope = &self.providers[provider];
             let front = self.queue.front(provider);
             let verdict = (front != NIL)
                 .then(|| judge(scope, Side::Provider, self.queue.ask(front, Side::Provider), now));

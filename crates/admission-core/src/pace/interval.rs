@@ -17,10 +17,18 @@ impl IntervalPacer {
     }
 
     pub(crate) fn room(&self, now: Instant) -> Room {
-        match self.last.map(|last| last.plus(self.gap_nanos)) {
-            Some(at) if at > now => Room::At(at),
-            _ => Room::Now,
-        }
+        let at = self.empty_from();
+        if at > now { Room::At(at) } else { Room::Now }
+    }
+
+    /// When its gap is over; the origin if nothing ever started.
+    pub(crate) fn empty_from(&self) -> Instant {
+        self.last.map_or(Instant::ZERO, |last| last.plus(self.gap_nanos))
+    }
+
+    /// Goes on with another gap from the same last start (rule L7).
+    pub(crate) fn adapt(&mut self, config: &Interval) {
+        self.gap_nanos = config.gap_nanos();
     }
 
     /// A start, or a grant that was abandoned and counts as one (rule S3): that may be older than

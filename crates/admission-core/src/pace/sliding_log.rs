@@ -3,8 +3,12 @@
 //! Each entry carries the running total of all costs up to and with it, so the instant at which a
 //! given amount is free again is one binary search, whatever the cost. What a grant or an unsettled
 //! call holds is a plain sum beside the entries: time does not free it.
+//!
+//! A call counts as the log counted when the call started, whatever the log is changed to later
+//! (rule L7). Which running calls it knows, and how, it tells by the numbers of their starts.
 
 use alloc::collections::{TryReserveError, VecDeque};
+use alloc::vec::Vec;
 
 use super::Room;
 use crate::config::{CountsFrom, Log};
@@ -19,8 +23,17 @@ pub(crate) struct SlidingLog {
     pub(crate) counts: CountsFrom,
     limit: u64,
     window_nanos: u64,
-    /// What grants that have not started, and calls that have not settled, hold.
-    held: u128,
+    /// What grants that have not started hold.
+    granted: u128,
+    /// What calls that have not settled hold, if they count until then.
+    unsettled: u128,
+    /// The first start that it knows of.
+    knows_from: u64,
+    /// Whatever started before has left a window that it once had.
+    known_since: Instant,
+    /// The starts at which it began to count from something else than before, in order; `counts` is
+    /// what it counts from now. Empty, unless that was ever changed.
+    turns: Vec<u64>,
     /// Oldest first; starts of one instant share an entry.
     entries: VecDeque<Entry>,
     /// The running total before the first entry.
@@ -37,23 +50,32 @@ struct Entry {
 }
 
 impl SlidingLog {
-    pub(crate) fn try_new(config: &Log) -> Result<Self, TryReserveError> {
-        let mut entries = VecDeque::new();
-        if config.window_nanos() > 0 {
-            // A limit counts costs, so no more entries than that; most windows hold fewer.
-            entries.try_reserve_exact(config.limit.min(RESERVED_ENTRIES) as usize)?;
-        }
-        Ok(Self {
+    /// A log that knows of no start before the next, which is number `next_start`.
+    pub(crate) fn new(config: &Log, next_start: u64) -> Self {
+        Self {
             unit: config.unit,
             counts: config.counts,
             limit: config.limit,
             window_nanos: config.window_nanos(),
-            held: 0,
-            entries,
+            granted: 0,
+            unsettled: 0,
+            knows_from: next_start,
+            known_since: Instant::ZERO,
+            turns: Vec::new(),
+            entries: VecDeque::new(),
             before: 0,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
-        })
+        }
+    }
+
+    /// Makes room beforehand for as many entries as its limit allows, and no more than some.
+    pub(crate) fn try_reserve(&mut self) -> Result<(), TryReserveError> {
+        if self.forgets_at_once() {
+            return Ok(());
+        }
+        // A limit counts costs, so no more entries than that; most windows hold fewer.
+        self.entries.try_reserve_exact(self.limit.min(RESERVED_ENTRIES) as usize)
     }
 
     /// A log without a window forgets at once and refuses nothing.
@@ -72,7 +94,7 @@ impl SlidingLog {
             return Room::Now;
         }
         let live = self.live(now);
-        let wanted = self.held + u128::from(live.total) + u128::from(cost);
+        let wanted = self.spent(&live) + u128::from(cost);
         match wanted.saturating_sub(u128::from(self.limit)) {
             0 => Room::Now,
             excess => self.freed(excess, &live).map_or(Room::Held(now.plus(self.window_nanos)), Room::At),
@@ -88,7 +110,7 @@ impl SlidingLog {
         }
         let (rounds, in_round) = (ahead / self.limit, ahead % self.limit);
         let live = self.live(now);
-        let wanted = self.held + u128::from(live.total) + u128::from(in_round) + u128::from(cost);
+        let wanted = self.spent(&live) + u128::from(in_round) + u128::from(cost);
         let first = match wanted.saturating_sub(u128::from(self.limit)) {
             0 => now,
             excess => self.freed(excess, &live).unwrap_or_else(|| now.plus(self.window_nanos)),
@@ -101,36 +123,126 @@ impl SlidingLog {
         if self.forgets_at_once() {
             return self.limit;
         }
-        let spent = self.held + u128::from(self.live(now).total);
+        let spent = self.spent(&self.live(now));
         u64::try_from(u128::from(self.limit).saturating_sub(spent)).unwrap_or(0)
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How much is spent or held right now.
+    pub(crate) fn spent_now(&self, now: Instant) -> u128 {
+        if self.forgets_at_once() { 0 } else { self.spent(&self.live(now)) }
+    }
+
+    /// When the oldest start leaves the window.
+    pub(crate) fn next_free(&self, now: Instant) -> Option<Instant> {
+        self.freed(1, &self.live(now)).filter(|&at| at < Instant::NEVER)
+    }
+
+    /// When the last start that it knows has left the window; the origin if it knows none.
+    pub(crate) fn empty_from(&self) -> Instant {
+        self.entries.back().map_or(Instant::ZERO, |last| last.at.plus(self.window_nanos))
     }
 
     /// A ticket is granted: from here on it counts as inside the window (rule S2).
     pub(crate) fn hold(&mut self, cost: u64) {
-        if !self.forgets_at_once() {
-            self.held += u128::from(cost);
-        }
+        self.granted += u128::from(cost);
     }
 
-    /// What was held is not any more, and nothing was spent.
+    /// A grant is taken back: nothing was spent.
     pub(crate) fn let_go(&mut self, cost: u64) {
-        if !self.forgets_at_once() {
-            self.held -= u128::from(cost);
+        self.granted -= u128::from(cost);
+    }
+
+    /// A grant starts.
+    pub(crate) fn start(&mut self, cost: u64, now: Instant) {
+        self.let_go(cost);
+        match self.counts {
+            CountsFrom::Start => self.spend(cost, now, now),
+            CountsFrom::Settled => self.unsettled += u128::from(cost),
         }
     }
 
-    /// What was held counts as spent at `at`, which is now or, for a grant that was abandoned
-    /// (rule S3), a little before.
-    pub(crate) fn spend_held(&mut self, cost: u64, at: Instant, now: Instant) {
-        if cost == 0 || self.forgets_at_once() {
-            return;
-        }
+    /// A grant goes away before its start, and counts as of its instant (rule S3).
+    pub(crate) fn abandon(&mut self, cost: u64, granted_at: Instant, now: Instant) {
         self.let_go(cost);
+        self.spend(cost, granted_at, now);
+    }
+
+    /// The call that was start number `number` is over.
+    pub(crate) fn settle(&mut self, cost: u64, number: u64, now: Instant) {
+        if self.is_unsettled(number) {
+            self.unsettled -= u128::from(cost);
+            self.spend(cost, now, now);
+        }
+    }
+
+    /// The cost of a running call, start number `number` at `at`, turned out to be another (rule L8).
+    pub(crate) fn correct(&mut self, from: u64, to: u64, number: u64, at: Instant, now: Instant) {
+        if self.is_unsettled(number) {
+            self.unsettled = self.unsettled - u128::from(from) + u128::from(to);
+        } else if number >= self.knows_from && at >= self.known_since {
+            self.unspend(from, at, now);
+            self.spend(to, at, now);
+        }
+    }
+
+    /// Whether a running call counts until it has settled.
+    pub(crate) fn is_unsettled(&self, number: u64) -> bool {
+        let turns_since = self.turns.len() - self.turns.partition_point(|&turn| turn <= number);
+        let counted_until_settled = (self.counts == CountsFrom::Settled) == (turns_since % 2 == 0);
+        number >= self.knows_from && counted_until_settled
+    }
+
+    /// Forgets all starts, running calls included (rule D2). What is granted stays.
+    pub(crate) fn reset(&mut self, next_start: u64) {
+        self.entries.clear();
+        self.unsettled = 0;
+        self.knows_from = next_start;
+        self.turns.clear();
+    }
+
+    /// Goes on with other settings, and with all that it knows (rule L7); a window that grows counts
+    /// the starts that are inside the old one. What was granted is to be told again.
+    ///
+    /// `oldest`: the number of the oldest start that still runs.
+    pub(crate) fn adapt(&mut self, config: &Log, oldest: u64, next_start: u64, now: Instant) {
+        self.granted = 0;
+        self.forget_what_left(now);
+        if self.forgets_at_once() || config.window_nanos() == 0 {
+            // A window of zero forgets at once, those that run included.
+            self.reset(next_start);
+        }
+        self.limit = config.limit;
+        self.window_nanos = config.window_nanos();
+        if self.counts != config.counts {
+            self.counts = config.counts;
+            self.turns.push(next_start);
+            let settled = self.turns.partition_point(|&turn| turn <= oldest);
+            self.turns.drain(..settled);
+        }
+        self.forget_what_left(now);
+    }
+
+    /// What is outside the window now stays so, however it grows.
+    fn forget_what_left(&mut self, now: Instant) {
         self.prune(now);
-        if at.plus(self.window_nanos) <= now {
+        // (Of a window of zero it knows nothing by the numbers of the starts.)
+        let left = now.as_nanos().checked_sub(self.window_nanos).filter(|_| !self.forgets_at_once());
+        if let Some(left) = left {
+            self.known_since = self.known_since.max(Instant::from_nanos(left).plus(1));
+        }
+    }
+
+    /// So much is spent at `at`, which is now or a little before.
+    fn spend(&mut self, cost: u64, at: Instant, now: Instant) {
+        self.prune(now);
+        if cost == 0 || at.plus(self.window_nanos) <= now {
             return;
         }
-        // Only a reset lets a window hold more than its limit; beyond 2^64 - 1 it is as good as full.
+        // Beyond 2^64 - 1, which only resets and corrections lead to, a window is as good as full.
         let cost = cost.min(u64::MAX - self.live(now).total);
         match self.entries.back_mut() {
             Some(last) if last.at == at => last.through = last.through.wrapping_add(cost),
@@ -142,9 +254,19 @@ impl SlidingLog {
         }
     }
 
-    /// Forgets all starts (rule D2). What is held stays.
-    pub(crate) fn reset(&mut self) {
-        self.entries.clear();
+    /// So much that was spent at `at` was not, if that is still in the window.
+    fn unspend(&mut self, cost: u64, at: Instant, now: Instant) {
+        self.prune(now);
+        let place = self.entries.partition_point(|entry| entry.at < at);
+        let Some(entry) = self.entries.get(place).filter(|entry| entry.at == at) else { return };
+        let earlier = place.checked_sub(1).map_or(self.before, |i| self.entries[i].through);
+        let cost = cost.min(entry.through.wrapping_sub(earlier));
+        for entry in self.entries.range_mut(place..) {
+            entry.through = entry.through.wrapping_sub(cost);
+        }
+        if self.entries[place].through == earlier {
+            self.entries.remove(place);
+        }
     }
 
     fn spend_earlier(&mut self, cost: u64, at: Instant) {
@@ -175,6 +297,10 @@ impl SlidingLog {
             self.before = first.through;
             self.entries.pop_front();
         }
+    }
+
+    fn spent(&self, live: &Live) -> u128 {
+        self.granted + self.unsettled + u128::from(live.total)
     }
 
     fn live(&self, now: Instant) -> Live {
@@ -214,8 +340,9 @@ impl SlidingLog {
     }
 
     #[cfg(audit)]
-    pub(crate) fn audit(&self, held: u128) {
-        assert_eq!(self.held, if self.forgets_at_once() { 0 } else { held }, "log: what is held");
+    pub(crate) fn audit(&self, granted: u128, unsettled: u128) {
+        assert_eq!(self.granted, granted, "log: what grants hold");
+        assert_eq!(self.unsettled, unsettled, "log: what unsettled calls hold");
         assert!(self.entries.iter().zip(self.entries.iter().skip(1)).all(|(a, b)| a.at < b.at), "log: order");
     }
 }

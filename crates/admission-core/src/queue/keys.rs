@@ -202,7 +202,7 @@ fn key_of(entry: u32, records: &Pool<Record>, slab: &Slab) -> u64 {
 }
 
 /// Scatters keys over the table, which reads the highest bits and the lowest.
-fn hash(key: u64) -> u64 {
+pub(crate) fn hash(key: u64) -> u64 {
     let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
     (wide as u64) ^ ((wide >> 64) as u64)
 }

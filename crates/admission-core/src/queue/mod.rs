@@ -17,6 +17,7 @@ use crate::heap::Heap;
 use crate::scope::Ask;
 use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
 
+pub(crate) use self::keys::hash;
 pub(crate) use self::slab::{Flags, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
@@ -41,7 +42,13 @@ struct Lane {
     line: Line,
     /// How many in the line every log is asked about.
     metered: u32,
+    /// How many wait at all, those parked and passed over included.
+    queued: u32,
     is_changed: bool,
+}
+
+impl Lane {
+    const EMPTY: Self = Self { line: Line::new(), metered: 0, queued: 0, is_changed: false };
 }
 
 impl Queue {
@@ -73,7 +80,7 @@ impl Queue {
             .and_then(|()| queue.deadlines.try_reserve(if have_deadlines { tickets } else { 0 }))
             .map_err(|_| ConfigError::OutOfMemory)?;
         queue.keys.try_reserve(tickets, &queue.slab).map_err(|_| ConfigError::OutOfMemory)?;
-        queue.lanes.resize(providers, Lane { line: Line::new(), metered: 0, is_changed: false });
+        queue.lanes.resize(providers, Lane::EMPTY);
         Ok(queue)
     }
 
@@ -128,6 +135,23 @@ impl Queue {
     /// The oldest ticket that only limits can hold back at a provider, or [`NIL`].
     pub(crate) fn front(&self, provider: u32) -> u32 {
         self.lanes[provider as usize].line.first()
+    }
+
+    /// How many wait at a provider.
+    pub(crate) fn queued_at(&self, provider: u32) -> u32 {
+        self.lanes[provider as usize].queued
+    }
+
+    /// Makes a line for one more provider, in the next place.
+    pub(crate) fn add_provider(&mut self) {
+        self.lanes.push(Lane::EMPTY);
+    }
+
+    /// The lines after so many providers' are nobody's any more.
+    pub(crate) fn keep_providers(&mut self, providers: u32) {
+        self.lanes.truncate(providers as usize);
+        self.lanes.shrink_to_fit();
+        self.changed.shrink_to(providers as usize);
     }
 
     /// How many in a provider's line its logs are asked about (rule R2).
@@ -203,14 +227,14 @@ impl Queue {
         if let Some(key) = self.slab[index].key() {
             self.join_key(key, index);
         }
-        self.queued += 1;
+        self.count_in(index);
         self.wait(index);
     }
 
     /// A ticket whose grant is taken back waits again: passed over, or at its own place.
     pub(crate) fn requeue(&mut self, index: u32, aside: bool) {
         self.release_key(index);
-        self.queued += 1;
+        self.count_in(index);
         self.slab[index].flags.set(Flags::TAKEN_BACK);
         if aside {
             self.slab[index].state = State::Aside;
@@ -235,7 +259,7 @@ impl Queue {
         } else {
             self.leave_line(index);
             self.deadlines.remove(index);
-            self.queued -= 1;
+            self.count_out(index);
         }
         let Some(key) = slot.key() else { return };
         let Some(Entry::Shared(record)) = self.keys.find(key, &self.slab) else { return };
@@ -259,7 +283,7 @@ impl Queue {
 
     /// A waiting ticket goes away, and those behind it move up.
     pub(crate) fn leave(&mut self, index: u32) {
-        self.queued -= 1;
+        self.count_out(index);
         self.deadlines.remove(index);
         let slot = self.slab[index];
         match slot.state {
@@ -290,6 +314,13 @@ impl Queue {
     /// Nothing is left of a ticket that has left or finished.
     pub(crate) fn forget(&mut self, index: u32) {
         self.slab.remove(index);
+    }
+
+    /// What a ticket costs in a unit turned out to be another (rule L8).
+    pub(crate) fn correct_cost(&mut self, index: u32, unit: UnitId, cost: u64) {
+        if let Some(place) = unit.index().checked_sub(1) {
+            self.costs[index as usize * self.more_units + place] = cost;
+        }
     }
 
     /// From now on logs of this side are not asked about this waiting ticket (rule D2).
@@ -345,6 +376,26 @@ impl Queue {
         while group != NIL {
             self.send_delegate(group);
             group = self.keys.group(group).next;
+        }
+    }
+
+    fn count_in(&mut self, index: u32) {
+        let provider = self.slab[index].provider;
+        self.queued += 1;
+        self.lanes[provider as usize].queued += 1;
+        if self.lanes[provider as usize].queued == 1 {
+            // It is not at rest any more.
+            self.mark_changed(provider);
+        }
+    }
+
+    fn count_out(&mut self, index: u32) {
+        let provider = self.slab[index].provider;
+        self.queued -= 1;
+        self.lanes[provider as usize].queued -= 1;
+        if self.lanes[provider as usize].queued == 0 {
+            // It may be at rest now.
+            self.mark_changed(provider);
         }
     }
 
@@ -497,6 +548,9 @@ impl Queue {
                     .filter(move |slot| slot.state == State::InLine && slot.provider as usize == provider)
             };
             assert_eq!(lane.line.audit(&self.slab) as usize, here().count(), "a provider's line");
+            let waits = |slot: &&Slot| slot.state.is_queued() && slot.provider as usize == provider;
+            let queued = self.slots().map(|i| self.slot(i)).filter(waits).count();
+            assert_eq!(lane.queued as usize, queued, "those that wait at a provider");
             let metered = here().filter(|slot| !slot.flags.is_exempt_somewhere()).count();
             assert_eq!(lane.metered as usize, metered, "the metered in a line");
         }

@@ -49,7 +49,8 @@ pub(crate) struct Slot {
     /// The order of submission.
     pub(crate) seq: u64,
     key: u64,
-    /// Expires after it; once ended, the instant from which a retry may help.
+    /// Expires after it; once running, the number of its start; once ended, the instant from which a
+    /// retry may help.
     pub(crate) deadline: Instant,
     /// When it was granted or, once running, started.
     pub(crate) since: Instant,
@@ -72,6 +73,18 @@ impl Slot {
     pub(crate) fn key(&self) -> Option<Key> {
         self.flags.has(Flags::KEYED).then_some(Key(self.key))
     }
+
+    /// Which start it was, counted over the whole coordinator. Of a running ticket only.
+    pub(crate) fn start_number(&self) -> u64 {
+        self.deadline.as_nanos()
+    }
+
+    /// It starts now, as the `number`-th; nobody asks for its deadline any more.
+    pub(crate) fn run(&mut self, now: Instant, number: u64) {
+        self.state = State::Running;
+        self.since = now;
+        self.deadline = Instant::from_nanos(number);
+    }
 }
 
 /// What else is to be remembered of a ticket.
@@ -85,16 +98,12 @@ impl Flags {
     const EXEMPT_CLIENT: u16 = 1 << 1;
     /// The same for its provider's.
     const EXEMPT_PROVIDER: u16 = 1 << 2;
-    /// It ran at a reset of the client's logs, which have forgotten it (rule D2).
-    const FORGOTTEN_CLIENT: u16 = 1 << 3;
-    /// The same for its provider's.
-    const FORGOTTEN_PROVIDER: u16 = 1 << 4;
     /// Its grant was taken back, and it has not been polled since.
-    pub(crate) const TAKEN_BACK: u16 = 1 << 5;
+    pub(crate) const TAKEN_BACK: u16 = 1 << 3;
     /// It was polled since: its next grant gets the full hand-off time (rule S4a).
-    pub(crate) const FULL_TIME: u16 = 1 << 6;
+    pub(crate) const FULL_TIME: u16 = 1 << 4;
     /// Its deadline is the coordinator's longest wait, not its own (rule R2).
-    pub(crate) const MAX_WAIT: u16 = 1 << 7;
+    pub(crate) const MAX_WAIT: u16 = 1 << 5;
 
     pub(crate) fn has(self, flag: u16) -> bool {
         self.0 & flag != 0
@@ -123,20 +132,6 @@ impl Flags {
         self.set(match side {
             Side::Client => Self::EXEMPT_CLIENT,
             Side::Provider => Self::EXEMPT_PROVIDER,
-        });
-    }
-
-    pub(crate) fn is_forgotten(self, side: Side) -> bool {
-        self.has(match side {
-            Side::Client => Self::FORGOTTEN_CLIENT,
-            Side::Provider => Self::FORGOTTEN_PROVIDER,
-        })
-    }
-
-    pub(crate) fn forget(&mut self, side: Side) {
-        self.set(match side {
-            Side::Client => Self::FORGOTTEN_CLIENT,
-            Side::Provider => Self::FORGOTTEN_PROVIDER,
         });
     }
 }

@@ -15,6 +15,8 @@ use core::{Coordinator, Instant, Key, ProviderId, ScopeId, TicketId, UnitId};
 use model::Model;
 
 pub(crate) const MS: u64 = 1_000_000;
+/// Names of providers are below this.
+pub(crate) const NAMES: u32 = 8;
 
 /// One call into both.
 #[derive(Clone, Debug)]
@@ -29,6 +31,11 @@ pub(crate) enum Call {
     Close,
     Available(Option<u32>, u16),
     WatchIdle(bool),
+    SetLimits(Option<u32>, model::Limits),
+    SetMaxQueued(u32),
+    AddProvider(u32, model::Limits),
+    RemoveProvider(u32),
+    SettleCost(u64, u16, u64),
 }
 
 /// Both of them, and which ticket of the one is which of the other.
@@ -40,7 +47,6 @@ pub(crate) struct Pair {
     /// When each ticket was refused, by the model's number.
     refused_at: Vec<u64>,
     alarm_is_exact: bool,
-    providers: u32,
     pub(crate) grants: u64,
     pub(crate) refusals: u64,
     pub(crate) take_backs: u64,
@@ -56,7 +62,6 @@ impl Pair {
             refused_at: Vec::new(),
             // Of the client's budgets the alarm knows only what they say of the first that is ready.
             alarm_is_exact: !config.client.pacers.iter().any(is_log),
-            providers: config.providers.len() as u32,
             grants: 0,
             refusals: 0,
             take_backs: 0,
@@ -93,12 +98,13 @@ impl Pair {
                 self.model.handle_timeout(now);
             }
             Call::Cooldown(provider, delay) => {
-                self.core.cooldown(ProviderId::new(*provider), Duration::from_nanos(*delay), at);
+                // What is wrong with it shows in what follows.
+                let _ = self.core.cooldown(ProviderId::new(*provider), Duration::from_nanos(*delay), at);
                 self.model.cooldown(*provider, *delay, now);
             }
             Call::Reset(scope) => {
-                self.core.reset(scope_id(*scope), at);
-                self.model.reset(*scope, now);
+                let ours = self.core.reset(scope_id(*scope), at);
+                same("reset", &change(ours), &self.model.reset(*scope, now))?;
             }
             Call::Close => {
                 self.core.close(at);
@@ -111,6 +117,28 @@ impl Pair {
             Call::WatchIdle(is_watched) => {
                 self.core.watch_idle(*is_watched);
                 self.model.watch_idle(*is_watched);
+            }
+            Call::SetLimits(scope, limits) => {
+                let ours = self.core.set_limits(scope_id(*scope), &core_limits(limits), at);
+                let is_log = |pacer: &model::Pacer| matches!(pacer, model::Pacer::Log { .. });
+                self.alarm_is_exact &= scope.is_some() || !limits.pacers.iter().any(is_log);
+                same("set limits", &change(ours), &self.model.set_limits(*scope, limits, now))?;
+            }
+            Call::SetMaxQueued(max_queued) => {
+                self.core.set_max_queued(*max_queued, at);
+                self.model.set_max_queued(*max_queued, now);
+            }
+            Call::AddProvider(name, limits) => {
+                let ours = self.core.add_provider(ProviderId::new(*name), &core_limits(limits), at);
+                same("add", &change(ours), &self.model.add_provider(*name, limits, now))?;
+            }
+            Call::RemoveProvider(name) => {
+                let ours = self.core.remove_provider(ProviderId::new(*name), at);
+                same("remove", &change(ours), &self.model.remove_provider(*name, now))?;
+            }
+            Call::SettleCost(ticket, unit, cost) => {
+                let ours = self.core.settle_cost(self.ticket(*ticket), UnitId::new(*unit), *cost, at);
+                same("settle cost", &change(ours), &self.model.settle_cost(*ticket, *unit, *cost, now))?;
             }
         }
         self.compare()
@@ -146,7 +174,9 @@ impl Pair {
 
     fn compare(&mut self) -> Result<(), String> {
         let seen = self.seen();
-        let ours: Vec<core::Event> = std::iter::from_fn(|| self.core.poll_event()).collect();
+        let mut ours: Vec<core::Event> = std::iter::from_fn(|| self.core.poll_event()).collect();
+        // The model tells by its lists who is forgotten.
+        ours.retain(|event| !matches!(event, core::Event::Forgotten(_)));
         let mut theirs = Vec::new();
         for event in self.model.take_events() {
             theirs.push(match event {
@@ -176,13 +206,43 @@ impl Pair {
         } else if ours.unwrap_or(u64::MAX) > theirs.unwrap_or(u64::MAX) {
             return Err(format!("alarm: core {ours:?} is later than {theirs:?}"));
         }
-        for scope in std::iter::once(None).chain((0..self.providers).map(Some)) {
-            let ours = self.core.hand_off_time(scope_id(scope)).map(|time| time.as_nanos() as u64);
-            same("hand-off time", &ours, &Some(self.model.hand_off(scope)))?;
+        for scope in std::iter::once(None).chain((0..NAMES).map(Some)) {
+            let ours = self.core.hand_off_time(scope_id(scope)).map_or(0, |time| time.as_nanos() as u64);
+            same(&format!("hand-off time of {scope:?}"), &ours, &self.model.hand_off(scope))?;
         }
-        for provider in 0..self.providers {
+        for provider in 0..NAMES {
             let ours = self.core.not_before(ProviderId::new(provider)).as_nanos();
             same("not before", &ours, &self.model.not_before(provider))?;
+        }
+        self.compare_snapshots()
+    }
+
+    fn compare_snapshots(&self) -> Result<(), String> {
+        let (ours, theirs) = (self.core.snapshot(), self.model.snapshot());
+        let names: Vec<u32> = ours.providers.iter().map(|(id, _)| id.number()).collect();
+        same("providers", &names, &self.model.providers())?;
+        // What was removed may be over without having been forgotten: that takes a call.
+        let is_removed = |name: &u32| self.core.presence(ProviderId::new(*name)) == core::Presence::Removed;
+        let remembered: Vec<u32> = (0..NAMES).filter(is_removed).collect();
+        let forgotten = |name: &u32| !remembered.contains(name);
+        if let Some(name) = self.model.remembered().into_iter().find(forgotten) {
+            return Err(format!("provider {name} was forgotten too early"));
+        }
+        let scopes = ours
+            .providers
+            .iter()
+            .map(|(_, scope)| scope)
+            .zip(theirs.providers.iter().map(|(_, scope)| scope));
+        for (ours, theirs) in scopes.chain([(&ours.client, &theirs.client)]) {
+            let counts = [ours.running, ours.granted, ours.queued];
+            let counted = [theirs.counts.running, theirs.counts.granted, theirs.counts.queued];
+            same("counts of a scope", &counts, &counted)?;
+            let not_before = ours.not_before.map(Instant::as_nanos);
+            same("not before", &not_before, &Some(theirs.not_before).filter(|&at| at > self.seen()))?;
+            let pacers: Vec<[u64; 2]> = ours.pacers.iter().map(our_pacer).collect();
+            let paced: Vec<[u64; 2]> =
+                theirs.pacers.iter().map(|pacer| their_pacer(pacer, self.seen())).collect();
+            same("pacers", &pacers, &paced)?;
         }
         Ok(())
     }
@@ -236,6 +296,34 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, core: &T, model: &T) -> Resu
     if core == model { Ok(()) } else { Err(format!("{what}: core {core:?}, model {model:?}")) }
 }
 
+/// What is spent and left in a log; when the next start can be by an interval, and nothing.
+fn our_pacer(pacer: &core::PacerSnapshot) -> [u64; 2] {
+    match *pacer {
+        core::PacerSnapshot::Interval { next, .. } => [next.map_or(0, Instant::as_nanos), 0],
+        core::PacerSnapshot::Log { spent, left, .. } => [u64::try_from(spent).unwrap_or(u64::MAX), left],
+        _ => unreachable!("there are two kinds"),
+    }
+}
+
+fn their_pacer(pacer: &model::PacerView, now: u64) -> [u64; 2] {
+    match *pacer {
+        model::PacerView::Interval { next } => [if next > now { next } else { 0 }, 0],
+        model::PacerView::Log { spent, left } => [spent, left],
+    }
+}
+
+fn change(outcome: Result<(), core::ChangeError>) -> Result<(), model::Change> {
+    outcome.map_err(|error| match error {
+        core::ChangeError::UnknownProvider => model::Change::UnknownProvider,
+        core::ChangeError::ProviderExists => model::Change::ProviderExists,
+        core::ChangeError::Limits(_) => model::Change::InvalidLimits,
+        core::ChangeError::UnknownUnit => model::Change::UnknownUnit,
+        core::ChangeError::NotRunning => model::Change::NotRunning,
+        core::ChangeError::Requests => model::Change::Requests,
+        _ => unreachable!("there are six kinds"),
+    })
+}
+
 fn scope_id(scope: Option<u32>) -> ScopeId {
     scope.map_or(ScopeId::Client, |provider| ScopeId::Provider(ProviderId::new(provider)))
 }
@@ -281,6 +369,7 @@ fn reason(reason: model::Reason) -> core::Reason {
         model::Reason::Aborted => core::Reason::Aborted,
         model::Reason::Closed => core::Reason::Closed,
         model::Reason::UnknownProvider => core::Reason::UnknownProvider,
+        model::Reason::Removed => core::Reason::Removed,
         model::Reason::UnknownUnit => core::Reason::UnknownUnit,
         model::Reason::ImpossibleCost => core::Reason::ImpossibleCost,
         model::Reason::Exhausted => core::Reason::Exhausted,
@@ -298,6 +387,7 @@ fn core_config(config: &model::Config) -> core::Config {
     ours.units = config.units;
     ours.client = core_limits(&config.client);
     ours.providers = config.providers.iter().map(core_limits).collect();
+    ours.template = config.template.as_ref().map(core_limits);
     ours
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use admission_core::{Admitted, ConfigError, Log};
 pub(crate) use admission_core::{
-    Config, Coordinator, Event, Hold, Instant, Key, Limits, Pacer, ProviderId, Reason, Refusal, Request,
-    ScopeId, Side, Step, TicketId, UnitId,
+    ChangeError, Config, Coordinator, Event, Hold, Instant, Key, Limits, LimitsError, Pacer, PacerSnapshot,
+    Presence, ProviderId, Reason, Refusal, Request, ScopeId, Side, Step, TicketId, UnitId,
 };
 
 pub(crate) const A: ProviderId = ProviderId::new(0);
@@ -138,11 +138,11 @@ impl Play {
     }
 
     pub(crate) fn cooldown(&mut self, at_ms: u64, provider: ProviderId, delay_ms: u64) {
-        self.core.cooldown(provider, ms(delay_ms), at(at_ms));
+        self.core.cooldown(provider, ms(delay_ms), at(at_ms)).expect("a provider that is there");
     }
 
     pub(crate) fn reset(&mut self, at_ms: u64, scope: ScopeId) {
-        self.core.reset(scope, at(at_ms));
+        self.core.reset(scope, at(at_ms)).expect("a scope that is there");
     }
 
     pub(crate) fn close(&mut self, at_ms: u64) {

@@ -45,6 +45,7 @@ pub(crate) fn config(limits: &[Limits]) -> Config {
         units: 2,
         client: limits[0].clone(),
         providers: limits[1..].to_vec(),
+        template: None,
     }
 }
 

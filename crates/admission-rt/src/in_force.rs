@@ -1,0 +1,83 @@
+//! The limits as they are now, to describe refusals by.
+//!
+//! Owns: a copy of what the machine was given, swapped in the very turn that changes it, so that what
+//! a refusal names by number is found by that number. Lacks any say: nothing is decided by it.
+//!
+//! Nothing is kept for a provider that has the template's limits, so a provider that is forgotten
+//! leaves nothing here either: it has those, or was removed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use admission_core::{Config, Limits, ProviderId, Refusal, ScopeId};
+
+pub(crate) struct InForce {
+    client: Arc<Limits>,
+    template: Option<Arc<Limits>>,
+    /// Never walked.
+    own: HashMap<ProviderId, Arc<Limits>>,
+}
+
+/// A refusal, and the limits of its two scopes at that moment.
+pub(crate) struct Told {
+    pub(crate) refusal: Refusal,
+    pub(crate) client: Option<Arc<Limits>>,
+    pub(crate) provider: Option<Arc<Limits>>,
+}
+
+impl InForce {
+    pub(crate) fn new(config: &Config) -> Self {
+        let own = (0..).zip(&config.providers);
+        Self {
+            client: Arc::new(config.client.clone()),
+            template: config.template.clone().map(Arc::new),
+            own: own.map(|(id, limits)| (ProviderId::new(id), Arc::new(limits.clone()))).collect(),
+        }
+    }
+
+    pub(crate) const fn client(&self) -> &Arc<Limits> {
+        &self.client
+    }
+
+    /// The limits that a provider has, or would have if it were made now.
+    pub(crate) fn of(&self, provider: ProviderId) -> Option<&Arc<Limits>> {
+        self.own.get(&provider).or(self.template.as_ref())
+    }
+
+    pub(crate) fn told(&self, refusal: Refusal, provider: ProviderId) -> Told {
+        match refusal.held_by {
+            None => Told::alone(refusal),
+            Some(_) => {
+                Told { refusal, client: Some(self.client.clone()), provider: self.of(provider).cloned() }
+            }
+        }
+    }
+
+    /// The machine has got other limits for a scope; what is no longer used is given back.
+    pub(crate) fn set(&mut self, scope: ScopeId, limits: Arc<Limits>) -> Option<Arc<Limits>> {
+        match scope {
+            ScopeId::Client => Some(std::mem::replace(&mut self.client, limits)),
+            ScopeId::Provider(id) if self.template.as_ref() == Some(&limits) => {
+                self.remove(id);
+                Some(limits)
+            }
+            ScopeId::Provider(id) => self.own.insert(id, limits),
+        }
+    }
+
+    /// A provider was removed.
+    pub(crate) fn remove(&mut self, provider: ProviderId) -> Option<Arc<Limits>> {
+        let old = self.own.remove(&provider);
+        if self.own.capacity() > crate::guests::KEPT && self.own.len() < self.own.capacity() / 8 {
+            self.own.shrink_to(self.own.len() * 2);
+        }
+        old
+    }
+}
+
+impl Told {
+    /// A refusal that no limit has to do with.
+    pub(crate) const fn alone(refusal: Refusal) -> Self {
+        Self { refusal, client: None, provider: None }
+    }
+}
