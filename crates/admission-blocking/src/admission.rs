@@ -29,7 +29,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`UnknownProvider`] when no provider was built with this name.
+    /// [`UnknownProvider`] when there is no provider of this name, and no template to make one.
     pub fn provider(&self, name: &str) -> Result<Provider, UnknownProvider> {
         self.inner.provider(name).map(Provider::from)
     }
@@ -38,7 +38,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`UnknownProvider`] when no provider was built with this name.
+    /// [`UnknownProvider`] when there is no provider of this name, and no template to make one.
     pub fn cooldown(&self, provider: &str, delay: Duration) -> Result<(), UnknownProvider> {
         self.inner.cooldown(provider, delay)
     }
@@ -174,7 +174,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// [`UnknownProvider`] when the provider was removed.
+    /// [`UnknownProvider`] when the provider was removed, and there is no template to make it again.
     pub fn cooldown(&self, delay: Duration) -> Result<(), UnknownProvider> {
         self.inner.cooldown(delay)
     }

@@ -92,7 +92,9 @@ impl Drop for BlockingAlarm {
 /// futures that come from a coordinator's [`on::<Blocking>()`](admission_rt::Admission::on), and
 /// futures made of those. It drives any future that brings its own wake-ups.
 ///
-/// It may be called on any thread, but one that belongs to an executor is better not blocked.
+/// It may be called on any thread, but one that belongs to an executor is better not blocked. Nor should
+/// another executor's `block_on` be called inside the future: the thread would park over there, and ring
+/// no alarm while it does.
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     let parker = Arc::new(Parker { event: Event::new(), is_woken: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&parker));

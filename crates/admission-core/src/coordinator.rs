@@ -184,7 +184,7 @@ pub struct Counts {
 /// A ticket is its caller's until [`handle_release`](Self::handle_release), or until
 /// [`step`](Self::step) has answered [`Step::GiveUp`]; calls about one that is gone only let time
 /// pass. No call panics, and in the steady state none allocates: only what is larger than ever before
-/// needs memory.
+/// needs memory, and a provider that is made, and limits that are changed.
 ///
 /// ```
 /// use admission_core::{Admitted, Config, Coordinator, Event, Instant, Limits, ProviderId, Request, Step};
@@ -302,7 +302,8 @@ impl Coordinator {
     ///
     /// The first [`Reason`] that applies (rule D5): closed, unknown provider or unit, impossible
     /// cost; then, if it may not start at once, exhausted or max-wait, then overflow. A refused
-    /// newcomer leaves nothing behind.
+    /// newcomer leaves nothing behind, but for a provider that was made for it, which the next call
+    /// forgets.
     ///
     /// # Cost
     ///
@@ -422,7 +423,8 @@ impl Coordinator {
     ///
     /// # Errors
     ///
-    /// [`ChangeError::UnknownProvider`], and nothing changes. With a template the provider is made.
+    /// [`ChangeError::UnknownProvider`], and nothing changes. With a template the provider is made,
+    /// unless the coordinator is closed.
     ///
     /// # Cost
     ///
@@ -795,6 +797,19 @@ impl Coordinator {
         made
     }
 
+    /// The same for one whose limits are about to change: what is remembered of a removed one goes on
+    /// with those, and does not pass through the template's, which may lack a pacer.
+    fn find_or_revive(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
+        match self.providers.find_remembered(provider.0) {
+            Some(place) if self.providers.standing(place) == Standing::Removed => {
+                self.providers.set_standing(place, Standing::Made);
+                self.providers[place].halvings = 0;
+                Ok(place)
+            }
+            _ => self.find_or_make(provider, now),
+        }
+    }
+
     /// A provider that is not here comes, with what is remembered of it.
     fn put_provider(
         &mut self,
@@ -829,7 +844,7 @@ impl Coordinator {
         limits.check(self.units()).map_err(ChangeError::Limits)?;
         let place = match scope {
             ScopeId::Client => None,
-            ScopeId::Provider(provider) => Some(self.find_or_make(provider, now)?),
+            ScopeId::Provider(provider) => Some(self.find_or_revive(provider, now)?),
         };
         self.adapt(place, limits, now)?;
         if let Some(place) = place {

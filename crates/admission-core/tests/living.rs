@@ -515,6 +515,20 @@ fn a_removed_name_is_made_again() {
     assert!(play.is_here(A));
 }
 
+// rules L10, L7: other limits for a removed name go on with what it remembers
+#[test]
+fn other_limits_for_a_removed_name() {
+    let mut play = templated(gap(100));
+    let window = || free().window(2, ms(1_000));
+    assert_eq!(play.core.set_limits(of(A), &window(), at(0)), Ok(()));
+    play.starts(0, &ask(A));
+    play.starts(0, &ask(A));
+    play.remove(1, A);
+    // Not by way of the template, which has no window.
+    assert_eq!(play.core.set_limits(of(A), &window(), at(2)), Ok(()));
+    play.queues(3, &ask(A));
+}
+
 // rule L10: adding a name that is there, or removing or resetting one that is not
 #[test]
 fn what_is_there_or_not_is_an_error() {

@@ -175,7 +175,7 @@ impl<R: Runtime> Admission<R> {
     pub fn snapshot(&self) -> Snapshot {
         // Until the names are found, no number may become another name's.
         let held = self.shared.guests.hold();
-        let (core, limits) = self.shared.turn(|state, now| {
+        let ((core, limits), unwind) = self.shared.turn_held(|state, now| {
             state.core.handle_timeout(now);
             let core = state.core.snapshot();
             let providers = core.providers.iter().map(|(id, _)| state.limits.of(*id).cloned());
@@ -183,6 +183,8 @@ impl<R: Runtime> Admission<R> {
                 std::iter::once(Some(state.limits.client().clone())).chain(providers).collect();
             (core, limits)
         });
+        // Who only reads is not to blame for a waker that panics.
+        unwind.swallow();
         let names = held.names(core.providers.iter().map(|(id, _)| *id));
         drop(held);
         Snapshot::new(core, &self.shared.names, &limits, names)

@@ -21,6 +21,7 @@ pub mod handoff;
 pub mod hostile;
 pub mod interval_limiter;
 pub mod limits;
+pub mod living;
 pub mod mount;
 pub mod order;
 pub mod rate_limiter;
@@ -127,6 +128,15 @@ macro_rules! mount {
                 acquire_is_the_start
                 a_retry_takes_a_place_of_its_own
                 a_panic_in_a_paced_operation_leaves_nothing
+            }
+            living {
+                limits_change_both_ways_while_calls_wait_and_run
+                a_waiter_that_can_no_longer_fit_is_refused_at_once
+                a_cost_is_corrected_while_the_permit_is_held
+                a_provider_can_be_removed_and_come_back
+                a_template_makes_providers_on_demand
+                the_queue_can_be_shortened_without_refusing_who_waits
+                a_snapshot_tells_everything
             }
             limits {
                 concurrency_is_bounded_for_client_provider_and_key

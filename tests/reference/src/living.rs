@@ -93,7 +93,7 @@ impl Model {
         if !self.is_in_order(limits) {
             return Err(Change::InvalidLimits);
         }
-        if let Some(name) = scope {
+        if let Some(name) = scope.filter(|&name| !self.revive(name)) {
             self.demand(name);
         }
         let now = self.now;
@@ -150,6 +150,19 @@ impl Model {
             let limits = self.template.clone().unwrap_or_default();
             self.put(name, &limits, true);
         }
+        true
+    }
+
+    /// A removed provider is there again, with all that is kept of it; false if there is none.
+    // rules L10, L7: what is kept takes the new limits, and does not pass through the template's
+    fn revive(&mut self, name: u32) -> bool {
+        let full = self.full_hand_off;
+        let Some(kept) = self.providers.iter_mut().find(|one| one.name == name && one.is_removed) else {
+            return false;
+        };
+        kept.is_removed = false;
+        kept.is_from_template = true;
+        kept.scope.hand_off = full;
         true
     }
 

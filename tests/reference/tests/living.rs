@@ -723,6 +723,19 @@ fn a_forgotten_hand_off_time() {
     assert_eq!(model.hand_off(None), 100 * MS);
 }
 
+// rules L10, L7: other limits for a removed name go on with what it remembers
+#[test]
+fn other_limits_for_a_removed_name() {
+    let mut model = templated(paced(&[gap(100)]));
+    add(&mut model, 9, &paced(&[quota(5, 1_000)]), 0);
+    starts(&mut model, &ask(9), 0);
+    starts(&mut model, &ask(9), 0);
+    take_away(&mut model, 9, 1);
+    // not by way of the template, which has no log
+    limit(&mut model, Some(9), &paced(&[quota(5, 1_000)]), 2);
+    assert_eq!(model.available(Some(9), 0, 3 * MS), 3);
+}
+
 // rules L10, W6: forgotten once time has passed, before the call's own effect
 #[test]
 fn forgotten_before_the_effect() {
