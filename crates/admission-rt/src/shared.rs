@@ -251,6 +251,17 @@ impl Shared {
     }
 }
 
+/// Whoever lets go of a coordinator last, a permit in a panicking task perhaps, drops its alarms, and they
+/// are adapters' code.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for alarm in state.alarms.clear() {
+            quietly(|| drop(alarm));
+        }
+    }
+}
+
 impl State {
     /// The ticket waits no more: its waker, to be dropped outside the lock.
     pub(crate) fn leave(&mut self, ticket: TicketId) -> Option<Waker> {
