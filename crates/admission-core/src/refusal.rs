@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::Side;
+use crate::{Instant, ProviderId, Side, TicketId};
 
 /// A ticket that will not start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,30 @@ pub struct Refusal {
     /// From now, no start is possible for at least so long (rule R1). `None` where time alone
     /// mends nothing.
     pub retry_after: Option<Duration>,
+    /// Who had its key when it was refused, if [`Hold::Key`] held it back.
+    pub key_holder: Option<KeyHolder>,
+}
+
+impl Refusal {
+    /// A refusal of which nothing more is to be told.
+    #[must_use]
+    pub const fn new(reason: Reason) -> Self {
+        Self { reason, held_by: None, retry_after: None, key_holder: None }
+    }
+}
+
+/// The ticket that keeps others with its key from starting (rule L1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct KeyHolder {
+    /// Which one.
+    pub ticket: TicketId,
+    /// The provider it goes to: a key is one name in the whole coordinator (rule E6).
+    pub provider: ProviderId,
+    /// Whether it runs; if not, it is granted and has not started.
+    pub is_running: bool,
+    /// When it was granted or, if it runs, started.
+    pub since: Instant,
 }
 
 /// The ways for a ticket to end without a start.

@@ -131,7 +131,7 @@ fn what_can_no_longer_fit_is_rejected() {
         assert_eq!(play.events(), [Event::Refused(heavy, Reason::ImpossibleCost)]);
         let told = play.gives_up(10, heavy);
         let held_by = Some(Hold::Log(side, 0));
-        assert_eq!(told, Refusal { reason: Reason::ImpossibleCost, held_by, retry_after: None });
+        assert_eq!(told, Refusal { held_by, ..Refusal::new(Reason::ImpossibleCost) });
         assert_eq!(play.step(1_000, light), Step::Start);
     }
 }
@@ -444,7 +444,7 @@ fn a_removed_providers_tickets_are_rejected() {
         Event::Granted(same_key),
     ];
     assert_eq!(play.events(), expected);
-    let told = Refusal { reason: Reason::Removed, held_by: None, retry_after: None };
+    let told = Refusal::new(Reason::Removed);
     assert_eq!(play.gives_up(6, is_granted), told);
     assert_eq!(play.available(6, ScopeId::Client), 2); // the call that runs, and the other grant
     assert_eq!(play.step(6, runs), Step::Running);

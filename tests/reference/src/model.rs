@@ -94,7 +94,7 @@ impl Model {
                     record.stage = Stage::Queued { passed_over: false };
                     record.polled_since = true; // rule S4a
                 }
-                Stage::Running | Stage::Ended(_) => {}
+                Stage::Running { .. } | Stage::Ended(_) => {}
             }
         }
         let waited = self.find(ticket).is_some_and(Record::is_queued);
@@ -102,8 +102,8 @@ impl Model {
         self.finish(Some(ticket));
         match self.find(ticket).map(|record| record.stage.clone()) {
             None => Step::Gone,
-            Some(Stage::Running) if started || waited => Step::Start,
-            Some(Stage::Running) => Step::Running,
+            Some(Stage::Running { .. }) if started || waited => Step::Start,
+            Some(Stage::Running { .. }) => Step::Running,
             Some(Stage::Queued { .. } | Stage::Granted { .. }) => Step::Wait,
             Some(Stage::Ended(refusal)) => {
                 self.remove(ticket);
@@ -373,7 +373,8 @@ impl Model {
             self.accept(newcomer);
             return Ok(Admitted::Queued(ticket));
         };
-        Err(Refusal { reason, held_by, retry_after })
+        let key_holder = self.key_holder_if(held_by, &newcomer);
+        Err(Refusal { reason, held_by, retry_after, key_holder })
     }
 
     /// The ticket that a request becomes if it is accepted.
@@ -401,6 +402,7 @@ impl Model {
             costs,
             deadline: timeout.min(max_wait),
             late,
+            submitted: self.now,
             stage: Stage::Queued { passed_over: false },
             exempt_client: false,
             exempt_provider: false,
@@ -436,7 +438,7 @@ impl Model {
         }
         self.tell_pacers(ticket, |pacer, record| pacer.start(at, record));
         if let Some(record) = self.find_mut(ticket) {
-            record.stage = Stage::Running;
+            record.stage = Stage::Running { at };
         }
     }
 
@@ -456,7 +458,7 @@ impl Model {
                 self.tell_pacers(ticket, |pacer, record| pacer.enter(at, record));
                 true
             }
-            Some(Stage::Running | Stage::Ended(_)) | None => false,
+            Some(Stage::Running { .. } | Stage::Ended(_)) | None => false,
         }
     }
 
