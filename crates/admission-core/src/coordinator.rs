@@ -1165,7 +1165,7 @@ impl Coordinator {
             return Ok(Admitted::Queued(self.queue.ticket(index)));
         };
         let key_holder = self.key_holder_if(hold, request.key);
-        Err(Refusal { reason, held_by: hold, retry_after: wait, key_holder })
+        Err(Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false })
     }
 
     /// Until when a newcomer may wait, and whether that is the coordinator's limit or its own.
@@ -1302,16 +1302,33 @@ impl Coordinator {
             can_time_mend.then(|| self.wait_behind(slot.provider, of_client, of_provider, 0, now)).flatten();
         let retry_at = now + wait.unwrap_or(Duration::ZERO);
         let key_holder = self.key_holder_if(hold, slot.key());
-        self.queue.slot_mut(index).end(&Ending { reason, hold, retry_at, key_holder });
+        let limits = match hold.and_then(Hold::limit_of) {
+            Some(Side::Client) => self.client.fingerprint,
+            Some(Side::Provider) => self.providers[slot.provider].fingerprint,
+            None => 0,
+        };
+        let provider = self.providers.number(slot.provider);
+        self.queue.slot_mut(index).end(&Ending { reason, hold, retry_at, provider, limits, key_holder });
         self.events.push_back(Event::Refused(self.queue.ticket(index), reason));
     }
 
     /// Tells an ended ticket's caller why, and forgets the ticket.
     fn tell(&mut self, index: u32, now: Instant) -> Refusal {
-        let Ending { reason, hold, retry_at, key_holder } = self.queue.slot(index).ending();
-        let wait = retry_at.saturating_duration_since(now);
+        let told = self.queue.slot(index).ending();
         self.queue.forget(index);
-        Refusal { reason, held_by: hold, retry_after: (!wait.is_zero()).then_some(wait), key_holder }
+        let wait = told.retry_at.saturating_duration_since(now);
+        let limits_changed = match told.hold.and_then(Hold::limit_of) {
+            Some(Side::Client) => told.limits != self.client.fingerprint,
+            Some(Side::Provider) => Some(told.limits) != self.providers.fingerprint(told.provider),
+            None => false,
+        };
+        Refusal {
+            reason: told.reason,
+            held_by: told.hold,
+            retry_after: (!wait.is_zero()).then_some(wait),
+            key_holder: told.key_holder,
+            limits_changed,
+        }
     }
 
     /// Checks every invariant, under `--cfg audit`; nothing otherwise.

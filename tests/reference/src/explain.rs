@@ -6,8 +6,8 @@
 use crate::judge::{Held, Standing};
 use crate::model::Model;
 use crate::scope::first_room;
-use crate::ticket::Record;
-use crate::types::{Explanation, HeldBack, Hold, KeyHolder, Side, Ticket};
+use crate::ticket::{Record, Stage};
+use crate::types::{Explanation, HeldBack, Hold, KeyHolder, Limits, Side, Ticket};
 
 impl Model {
     /// Why a ticket stands where it stands; none if it is gone or has ended.
@@ -39,6 +39,22 @@ impl Model {
             is_running: holder.is_running(),
             since: holder.since()?,
         })
+    }
+
+    /// The limits of the scope whose limit a hold is: as they are, or as they would be made.
+    // rule L10
+    pub(crate) fn limits_of(&self, record: &Record, hold: Option<Hold>) -> Option<Limits> {
+        let (Hold::Concurrency(side) | Hold::Interval(side, _) | Hold::Log(side, _)) = hold? else {
+            return None;
+        };
+        let id = (side == Side::Provider).then_some(record.provider);
+        if self.has_scope(id) { Some(self.scope(id).limits()) } else { self.template.clone() }
+    }
+
+    /// Whether a refused ticket's scope has other limits than those that held it back.
+    pub(crate) fn has_other_limits(&self, record: &Record) -> bool {
+        let Stage::Ended(refusal) = &record.stage else { return false };
+        self.limits_of(record, refusal.held_by) != record.refused_by
     }
 
     fn explained(&self, record: &Record, queue: &[Standing]) -> Explanation {

@@ -106,8 +106,9 @@ impl Model {
             Some(Stage::Running { .. }) => Step::Running,
             Some(Stage::Queued { .. } | Stage::Granted { .. }) => Step::Wait,
             Some(Stage::Ended(refusal)) => {
+                let limits_changed = self.find(ticket).is_some_and(|record| self.has_other_limits(record));
                 self.remove(ticket);
-                Step::GiveUp(refusal)
+                Step::GiveUp(Refusal { limits_changed, ..refusal })
             }
         }
     }
@@ -374,7 +375,7 @@ impl Model {
             return Ok(Admitted::Queued(ticket));
         };
         let key_holder = self.key_holder_if(held_by, &newcomer);
-        Err(Refusal { reason, held_by, retry_after, key_holder })
+        Err(Refusal { reason, held_by, retry_after, key_holder, limits_changed: false })
     }
 
     /// The ticket that a request becomes if it is accepted.
@@ -404,6 +405,7 @@ impl Model {
             late,
             submitted: self.now,
             stage: Stage::Queued { passed_over: false },
+            refused_by: None,
             exempt_client: false,
             exempt_provider: false,
             taken_back: false,
@@ -502,7 +504,10 @@ impl Model {
 
     /// Refuses an accepted ticket; its next step tells it.
     pub(crate) fn end(&mut self, ticket: Ticket, refusal: Refusal) {
+        let record = self.find(ticket).cloned();
+        let limits = record.and_then(|record| self.limits_of(&record, refusal.held_by));
         if let Some(record) = self.find_mut(ticket) {
+            record.refused_by = limits;
             record.stage = Stage::Ended(refusal);
             self.events.push(Event::Refused(ticket, refusal.reason));
         }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately lacks every decision: it is only remembered here.
 
-use crate::types::{Reason, Refusal, Side, State, Ticket};
+use crate::types::{Limits, Reason, Refusal, Side, State, Ticket};
 
 /// Where a ticket is, with what belongs to that place.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Record {
     pub(crate) late: Reason,
     pub(crate) submitted: u64,
     pub(crate) stage: Stage,
+    /// Once refused, the limits of the scope that held it back.
+    pub(crate) refused_by: Option<Limits>,
     /// Queued when the client was reset: its logs are not asked about it (rule D2).
     pub(crate) exempt_client: bool,
     /// The same for its provider.

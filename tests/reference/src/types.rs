@@ -137,6 +137,8 @@ pub struct Refusal {
     pub retry_after: Option<u64>,
     /// Who had its key, if that is what held it back.
     pub key_holder: Option<KeyHolder>,
+    /// Whether the scope of the limit that held it back has other limits when this is told.
+    pub limits_changed: bool,
 }
 
 /// The ticket that has a key (rule L1).

@@ -308,6 +308,7 @@ impl Pair {
         let mut told = core::Refusal::new(reason(theirs.reason));
         told.held_by = theirs.held_by.map(hold);
         told.retry_after = wait.map(Duration::from_nanos);
+        told.limits_changed = theirs.limits_changed;
         told.key_holder = theirs.key_holder.and_then(|holder| self.key_holder(holder, ours.key_holder));
         same("whether a key's holder is known", &ours.key_holder.is_some(), &theirs.key_holder.is_some())?;
         same(what, ours, &told)

@@ -113,5 +113,5 @@ pub(crate) fn wake(model: &Model) -> Option<u64> {
 
 /// A refusal of which nothing more is told.
 pub(crate) fn plain(reason: Reason) -> Refusal {
-    Refusal { reason, held_by: None, retry_after: None, key_holder: None }
+    Refusal { reason, held_by: None, retry_after: None, key_holder: None, limits_changed: false }
 }
