@@ -404,7 +404,7 @@ impl Millis {
 
 /// The answer to a question that cannot come up: a ticket that the machine does not know.
 const fn closed() -> Told {
-    Told::alone(Refusal { reason: Reason::Closed, held_by: None, retry_after: None })
+    Told::alone(Refusal::new(Reason::Closed))
 }
 
 #[cfg(test)]
