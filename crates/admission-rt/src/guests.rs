@@ -173,6 +173,12 @@ impl Guests {
         table.note(number, seen);
     }
 
+    /// The name behind a number, while anybody has it or the machine knows it.
+    pub(crate) fn name(&self, id: ProviderId) -> Option<Arc<str>> {
+        let number = id.number().checked_sub(self.first)?;
+        self.lock().entries.get(&number).map(|entry| entry.name.clone())
+    }
+
     /// While the answer is kept, no number becomes another name's.
     pub(crate) fn hold(&self) -> Held<'_> {
         self.lock().holders += 1;
@@ -284,7 +290,7 @@ mod tests {
 
     fn shared() -> Arc<Shared> {
         let plan = Plan { template: Some(crate::Limits::default()), ..Plan::default() };
-        plan.build(Arc::new(Still), Manner::default()).unwrap()
+        plan.build(Arc::new(Still), Manner::default(), None).unwrap()
     }
 
     fn guest(shared: &Arc<Shared>, name: &str) -> Arc<Guest> {

@@ -77,6 +77,7 @@ mod sleep;
 mod snapshot;
 mod unwind;
 mod waiters;
+mod waiting;
 
 pub use admission_core::{Counts, Instant};
 
@@ -92,6 +93,7 @@ pub use key::Key;
 pub use permit::Permit;
 pub use provider::Provider;
 pub use rate_limiter::{RateLimiter, RateLimiterBuilder, Strategy};
-pub use rejected::{Limit, LimitKind, Rejected, RunError, Scope};
+pub use rejected::{Limit, LimitKind, OtherCall, Rejected, RunError, Scope};
 pub use run::{Run, TryRun};
 pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};
+pub use waiting::{HeldBy, Waiting};

@@ -16,7 +16,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ScopeId, TicketId};
 
@@ -30,6 +30,7 @@ use crate::runtime::Clock;
 use crate::sleep::Sleepers;
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
+use crate::waiting::{Found, Hook, LongWaits};
 use crate::{ChangeError, Limits, Scope};
 
 /// One coordinator.
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) guests: Guests,
     pub(crate) keys: Arc<Keys>,
     pub(crate) manner: Manner,
+    /// Who is told when a call has waited long.
+    hook: Option<Hook>,
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -60,6 +63,8 @@ pub(crate) struct State {
     pub(crate) closed: Seats,
     pub(crate) sleepers: Sleepers,
     pub(crate) limits: InForce,
+    /// Those who may have to be reported, if anybody wants to know.
+    pub(crate) long_waits: Option<LongWaits>,
     /// How many times it was looked whether a provider is known.
     pub(crate) sightings: u64,
 }
@@ -72,7 +77,9 @@ impl Shared {
         names: Names,
         guests: Guests,
         manner: Manner,
+        long_wait: Option<(Duration, Hook)>,
     ) -> Arc<Self> {
+        let (after, hook) = long_wait.unzip();
         let state = State {
             core,
             alarms: Alarms::new(),
@@ -81,9 +88,10 @@ impl Shared {
             closed: Seats::new(),
             sleepers: Sleepers::new(),
             limits,
+            long_waits: after.map(LongWaits::new),
             sightings: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner })
+        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner, hook })
     }
 
     /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
@@ -204,10 +212,14 @@ impl Shared {
         let mut unwind = Unwind::new();
         let mut wakes = Wakes::new();
         let mut gone = Sightings::new();
+        let mut long = Vec::new();
         let mut now = Some(now);
         let mut has_armed = false;
         loop {
             let may_be_more = state.drain(event.take(), &mut wakes, &mut gone);
+            if let Some(long_waits) = &mut state.long_waits {
+                long.append(&mut long_waits.take());
+            }
             let wanted = state.wanted();
             let must_arm = state.alarms.must_move(|| wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
@@ -216,6 +228,7 @@ impl Shared {
                 drop(state);
                 self.guests.note(&mut gone);
                 wakes.wake(&mut unwind);
+                self.report(&mut long, &mut unwind);
                 now = None;
                 state = self.lock();
                 continue;
@@ -242,7 +255,17 @@ impl Shared {
         drop(state);
         self.guests.note(&mut gone);
         wakes.wake(&mut unwind);
+        self.report(&mut long, &mut unwind);
         unwind
+    }
+
+    /// Tells of those who have waited long: foreign code, like a wake, and after those.
+    fn report(&self, long: &mut Vec<Found>, unwind: &mut Unwind) {
+        if let (Some(hook), false) = (&self.hook, long.is_empty()) {
+            for waiting in self.in_words(&std::mem::take(long)) {
+                unwind.catch(|| hook(&waiting));
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -276,16 +299,15 @@ impl State {
     /// When time alone next changes something.
     fn wanted(&self) -> Option<Instant> {
         let core = self.core.poll_timeout().filter(|at| *at < Instant::NEVER);
-        match (core, self.sleepers.next()) {
-            (Some(core), Some(sleeper)) => Some(core.min(sleeper)),
-            (core, sleeper) => core.or(sleeper),
-        }
+        let long_wait = self.long_waits.as_ref().and_then(LongWaits::next);
+        [core, self.sleepers.next(), long_wait].into_iter().flatten().min()
     }
 
     /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
     /// may take it away again.
     fn mark(&mut self, now: Instant) {
         self.sleepers.mark(now, &mut self.alarms);
+        self.mark_long_waits(now);
         if self.idle.waiting() > 0 && self.core.is_idle() {
             self.idle.mark(&mut self.alarms);
             self.watch_idle();
@@ -301,6 +323,7 @@ impl State {
         let must_wake = self.idle.must_wake()
             || self.closed.must_wake()
             || self.sleepers.must_wake()
+            || self.long_waits.as_ref().is_some_and(LongWaits::must_tell)
             || self.alarms.any_lost();
         !(must_arm || must_wake)
     }

@@ -44,13 +44,7 @@ impl Coordinator {
     pub fn explain(&self, ticket: TicketId) -> Option<Explanation> {
         let index = self.queue.find(ticket)?;
         let slot = self.queue.slot(index);
-        let state = match slot.state {
-            State::InLine | State::Parked => TicketState::Queued,
-            State::Aside => TicketState::PassedOver,
-            State::Granted => TicketState::Granted,
-            State::Running => TicketState::Running,
-            State::Free | State::Ended(_) => return None,
-        };
+        let state = self.state(ticket)?;
         let holds = if slot.state.is_queued() { self.holds(index) } else { Vec::new() };
         let earliest = match state {
             TicketState::Queued | TicketState::PassedOver => self.opens(index),
@@ -70,6 +64,22 @@ impl Coordinator {
             key_holder: slot.key().filter(|_| is_held_by_key).and_then(|key| self.key_holder(key)),
             holds,
             earliest,
+        })
+    }
+
+    /// Where a ticket is, and nothing more; `None` if it has ended. Reads only.
+    ///
+    /// # Cost
+    ///
+    /// O(1).
+    #[must_use]
+    pub fn state(&self, ticket: TicketId) -> Option<TicketState> {
+        Some(match self.queue.slot(self.queue.find(ticket)?).state {
+            State::InLine | State::Parked => TicketState::Queued,
+            State::Aside => TicketState::PassedOver,
+            State::Granted => TicketState::Granted,
+            State::Running => TicketState::Running,
+            State::Free | State::Ended(_) => return None,
         })
     }
 
