@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use crate::queue::hash;
 use crate::time::nanos;
 use crate::{ProviderId, UnitId};
 
@@ -129,6 +130,27 @@ impl Limits {
     pub fn pacer(mut self, pacer: Pacer) -> Self {
         self.pacers.push(pacer);
         self
+    }
+
+    /// A number for these limits, so that a refusal can remember those it was made by. That two have
+    /// the same is next to impossible, and would mean a refusal that is described by the wrong one.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut print = u64::from(self.max_concurrent.unwrap_or(0));
+        let mut mix = |value: u64| print = hash(print.rotate_left(23) ^ value);
+        let time = |of: Duration| [of.as_secs(), u64::from(of.subsec_nanos())];
+        for pacer in &self.pacers {
+            match pacer {
+                Pacer::Interval(p) => {
+                    mix(0);
+                    time(p.interval).into_iter().chain(time(p.margin)).for_each(&mut mix);
+                }
+                Pacer::Log(p) => {
+                    [1, u64::from(p.unit.0), p.limit, p.counts as u64].into_iter().for_each(&mut mix);
+                    time(p.window).into_iter().chain(time(p.margin)).for_each(&mut mix);
+                }
+            }
+        }
+        print
     }
 
     pub(crate) fn check(&self, units: u16) -> Result<(), LimitsError> {

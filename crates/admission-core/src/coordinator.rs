@@ -7,6 +7,7 @@
 
 #[cfg(audit)]
 mod audit;
+mod explain;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use core::time::Duration;
 use crate::handoff::HandOff;
 use crate::heap::Heap;
 use crate::providers::{Providers, Standing};
-use crate::queue::{Flags, NIL, Queue, State, add_costs};
+use crate::queue::{Ending, Flags, NIL, Queue, State, add_costs};
 use crate::scope::{Ask, Pacer, Scope};
 use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::time::nanos;
@@ -919,9 +920,9 @@ impl Coordinator {
         }
         let slot = *self.queue.slot(index);
         let number = slot.start_number();
-        self.client.correct(self.queue.ask(index, Side::Client), unit, cost, number, slot.since, now);
+        self.client.correct(self.queue.ask(index, Side::Client), unit, cost, number, slot.since(), now);
         let scope = &mut self.providers[slot.provider];
-        scope.correct(self.queue.ask(index, Side::Provider), unit, cost, number, slot.since, now);
+        scope.correct(self.queue.ask(index, Side::Provider), unit, cost, number, slot.since(), now);
         self.queue.correct_cost(index, unit, cost);
         self.queue.mark_changed(slot.provider);
         Ok(())
@@ -1112,7 +1113,7 @@ impl Coordinator {
     }
 
     fn admit(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
-        let refuse = |reason| Err(Refusal { reason, held_by: None, retry_after: None });
+        let refuse = |reason| Err(Refusal::new(reason));
         if self.is_closed {
             return refuse(Reason::Closed);
         }
@@ -1128,11 +1129,11 @@ impl Coordinator {
         let impossible = impossible(&self.client, Side::Client, ask)
             .or_else(|| impossible(&self.providers[provider], Side::Provider, ask));
         if impossible.is_some() {
-            return Err(Refusal { reason: Reason::ImpossibleCost, held_by: impossible, retry_after: None });
+            return Err(Refusal { held_by: impossible, ..Refusal::new(Reason::ImpossibleCost) });
         }
         let hold = self.hold_of_newcomer(provider, request.key, now);
         if hold.is_none() && self.queue.has_room_for_ticket() {
-            let index = self.queue.create(provider, request.key, request.costs, Instant::NEVER);
+            let index = self.queue.create(provider, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
             self.queue.take(index, true);
@@ -1157,13 +1158,14 @@ impl Coordinator {
         } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
             Reason::Overflow
         } else {
-            let index = self.queue.create(provider, request.key, request.costs, Instant::NEVER);
+            let index = self.queue.create(provider, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
             self.queue.enqueue(index);
             return Ok(Admitted::Queued(self.queue.ticket(index)));
         };
-        Err(Refusal { reason, held_by: hold, retry_after: wait })
+        let key_holder = self.key_holder_if(hold, request.key);
+        Err(Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false })
     }
 
     /// Until when a newcomer may wait, and whether that is the coordinator's limit or its own.
@@ -1187,7 +1189,7 @@ impl Coordinator {
     fn hold_of_newcomer(&mut self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
         self.judge_changed(now);
         let ask = Ask { costs: &self.newcomer_costs, exempt: false };
-        if key.is_some_and(|key| self.queue.is_busy(key)) {
+        if key.is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
         }
         limits_hold(&self.client, &self.providers[provider], ask, ask, now)
@@ -1201,7 +1203,7 @@ impl Coordinator {
         if slot.state == State::Aside {
             return Some(Hold::Unpolled);
         }
-        if slot.key().is_some_and(|key| self.queue.is_busy(key)) {
+        if slot.key().is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
         }
         let of_client = self.queue.ask(index, Side::Client);
@@ -1282,9 +1284,9 @@ impl Coordinator {
             self.queue.leave(index);
         } else if slot.state == State::Granted {
             self.hand_off.remove(self.queue.slab_mut(), index);
-            self.client.abandon(self.queue.ask(index, Side::Client), slot.since, now);
+            self.client.abandon(self.queue.ask(index, Side::Client), slot.since(), now);
             let scope = &mut self.providers[slot.provider];
-            scope.abandon(self.queue.ask(index, Side::Provider), slot.since, now);
+            scope.abandon(self.queue.ask(index, Side::Provider), slot.since(), now);
             self.queue.finish(index);
             self.queue.mark_changed(slot.provider);
         }
@@ -1298,23 +1300,35 @@ impl Coordinator {
             (self.queue.ask(index, Side::Client), self.queue.ask(index, Side::Provider));
         let wait =
             can_time_mend.then(|| self.wait_behind(slot.provider, of_client, of_provider, 0, now)).flatten();
-        let slot = self.queue.slot_mut(index);
-        slot.state = State::Ended(reason);
-        slot.hold = hold;
-        slot.deadline = now + wait.unwrap_or(Duration::ZERO);
+        let retry_at = now + wait.unwrap_or(Duration::ZERO);
+        let key_holder = self.key_holder_if(hold, slot.key());
+        let limits = match hold.and_then(Hold::limit_of) {
+            Some(Side::Client) => self.client.fingerprint,
+            Some(Side::Provider) => self.providers[slot.provider].fingerprint,
+            None => 0,
+        };
+        let provider = self.providers.number(slot.provider);
+        self.queue.slot_mut(index).end(&Ending { reason, hold, retry_at, provider, limits, key_holder });
         self.events.push_back(Event::Refused(self.queue.ticket(index), reason));
     }
 
     /// Tells an ended ticket's caller why, and forgets the ticket.
     fn tell(&mut self, index: u32, now: Instant) -> Refusal {
-        let slot = *self.queue.slot(index);
-        let reason = match slot.state {
-            State::Ended(reason) => reason,
-            _ => Reason::Aborted,
-        };
-        let wait = slot.deadline.saturating_duration_since(now);
+        let told = self.queue.slot(index).ending();
         self.queue.forget(index);
-        Refusal { reason, held_by: slot.hold, retry_after: (!wait.is_zero()).then_some(wait) }
+        let wait = told.retry_at.saturating_duration_since(now);
+        let limits_changed = match told.hold.and_then(Hold::limit_of) {
+            Some(Side::Client) => told.limits != self.client.fingerprint,
+            Some(Side::Provider) => Some(told.limits) != self.providers.fingerprint(told.provider),
+            None => false,
+        };
+        Refusal {
+            reason: told.reason,
+            held_by: told.hold,
+            retry_after: (!wait.is_zero()).then_some(wait),
+            key_holder: told.key_holder,
+            limits_changed,
+        }
     }
 
     /// Checks every invariant, under `--cfg audit`; nothing otherwise.

@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::config::MIN_HAND_OFF;
-use crate::queue::{NIL, Slab, State};
+#[cfg(audit)]
+use crate::queue::State;
+use crate::queue::{NIL, Slab};
 use crate::time::nanos;
 use crate::{ConfigError, Instant};
 
@@ -56,8 +58,7 @@ impl HandOff {
         let list = &mut self.lists[usize::from(halvings)];
         let last = list.last;
         let slot = &mut slab[index];
-        slot.state = State::Granted;
-        slot.since = now;
+        slot.grant(now);
         slot.level = halvings;
         slot.left = last;
         slot.right = NIL;
@@ -87,7 +88,7 @@ impl HandOff {
 
     /// The first instant at which a grant is to be taken back.
     pub(crate) fn first_due(&self, slab: &Slab) -> Option<Instant> {
-        let due = |list: &List| (list.first != NIL).then(|| slab[list.first].since.plus(list.nanos));
+        let due = |list: &List| (list.first != NIL).then(|| slab[list.first].since().plus(list.nanos));
         self.lists.iter().filter_map(due).min()
     }
 
@@ -95,7 +96,7 @@ impl HandOff {
     pub(crate) fn due(&self, slab: &Slab, now: Instant, found: &mut Vec<u32>) {
         for list in &self.lists {
             let mut index = list.first;
-            while index != NIL && slab[index].since.plus(list.nanos) <= now {
+            while index != NIL && slab[index].since().plus(list.nanos) <= now {
                 found.push(index);
                 index = slab[index].right;
             }
@@ -125,7 +126,7 @@ impl HandOff {
                 let slot = slab[index];
                 assert_eq!(slot.state, State::Granted, "hand-off: only grants");
                 assert_eq!((slot.left, usize::from(slot.level)), (previous, level), "hand-off: links");
-                assert!(previous == NIL || slab[previous].since <= slot.since, "hand-off: order");
+                assert!(previous == NIL || slab[previous].since() <= slot.since(), "hand-off: order");
                 count += 1;
                 previous = index;
                 index = slot.right;

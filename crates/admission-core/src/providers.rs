@@ -101,6 +101,14 @@ impl Providers {
         (self.standing(place) != Standing::Vacant).then_some(place)
     }
 
+    /// The fingerprint of the limits that a provider has, or would have if it were made now.
+    pub(crate) fn fingerprint(&self, number: u32) -> Option<u64> {
+        match self.find(number) {
+            Some(place) => Some(self[place].fingerprint),
+            None => self.template.as_ref().map(Limits::fingerprint),
+        }
+    }
+
     pub(crate) fn standing(&self, place: u32) -> Standing {
         self.places[place as usize].standing
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::Side;
+use crate::{Instant, ProviderId, Side, TicketId};
 
 /// A ticket that will not start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,35 @@ pub struct Refusal {
     /// From now, no start is possible for at least so long (rule R1). `None` where time alone
     /// mends nothing.
     pub retry_after: Option<Duration>,
+    /// Who had its key when it was refused, if [`Hold::Key`] held it back.
+    pub key_holder: Option<KeyHolder>,
+    /// Whether the scope of [`held_by`](Self::held_by) has other limits now, as the caller hears of it, than
+    /// when it was refused, so that a pacer's number, or what a limit is now, says nothing about that
+    /// one. Limits that have been changed and changed back are the same. A name that is not here has the
+    /// template's, if there is one. Always false where no limit held it back, and for a newcomer.
+    pub limits_changed: bool,
+}
+
+impl Refusal {
+    /// A refusal of which nothing more is to be told.
+    #[must_use]
+    pub const fn new(reason: Reason) -> Self {
+        Self { reason, held_by: None, retry_after: None, key_holder: None, limits_changed: false }
+    }
+}
+
+/// The ticket that keeps others with its key from starting (rule L1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct KeyHolder {
+    /// Which one.
+    pub ticket: TicketId,
+    /// The provider it goes to: a key is one name in the whole coordinator (rule E6).
+    pub provider: ProviderId,
+    /// Whether it runs; if not, it is granted and has not started.
+    pub is_running: bool,
+    /// When it was granted or, if it runs, started.
+    pub since: Instant,
 }
 
 /// The ways for a ticket to end without a start.
@@ -63,6 +92,16 @@ pub enum Hold {
     Log(Side, u16),
     /// An older ticket goes first (rules E3, E4).
     Order,
+}
+
+impl Hold {
+    /// Whose limit it is, if it is one that can be changed.
+    pub(crate) fn limit_of(self) -> Option<Side> {
+        match self {
+            Self::Concurrency(side) | Self::Interval(side, _) | Self::Log(side, _) => Some(side),
+            Self::Unpolled | Self::Key | Self::HandOff(_) | Self::Cooldown | Self::Order => None,
+        }
+    }
 }
 
 impl fmt::Display for Side {

@@ -24,6 +24,8 @@ pub(crate) struct Scope {
     /// The end of the cooldown; for the client always the origin.
     pub(crate) not_before: Instant,
     pub(crate) pacers: Vec<Pacer>,
+    /// Of its limits.
+    pub(crate) fingerprint: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +107,7 @@ impl Scope {
         self.has_interval = pacers.iter().any(|pacer| matches!(pacer, Pacer::Interval(_)));
         self.pacers = pacers;
         self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
+        self.fingerprint = limits.fingerprint();
         Ok(())
     }
 

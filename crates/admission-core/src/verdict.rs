@@ -6,6 +6,7 @@
 //! needs no judgement: who waits for a key or is passed over stands in no line, and by rule E3 only
 //! the oldest ticket of a line can go, because whatever holds it back holds the younger ones too.
 //! [`Opening`] is the part that only time decides; estimates use it alone (rules R1, R2).
+//! [`each_hold`] lists what [`judge`] picks from, for those who ask why a ticket waits (rule O2).
 
 use crate::pace::{Room, SlidingLog};
 use crate::scope::{Ask, Pacer, Scope};
@@ -36,11 +37,73 @@ pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Ve
 
 /// What holds back every ticket of a scope, for as long as nobody ends or starts.
 pub(crate) fn held_whoever_asks(scope: &Scope, side: Side) -> Option<Hold> {
-    if scope.running + scope.granted >= scope.max_concurrent {
-        return Some(Hold::Concurrency(side));
-    }
+    until_a_release(scope, side).next()
+}
+
+fn until_a_release(scope: &Scope, side: Side) -> impl Iterator<Item = Hold> {
+    let is_full = scope.running + scope.granted >= scope.max_concurrent;
     // rule S2: the gap runs from a start that is still to come
-    (scope.has_interval && scope.granted > 0).then_some(Hold::HandOff(side))
+    let is_handing_off = scope.has_interval && scope.granted > 0;
+    let holds = [(is_full, Hold::Concurrency(side)), (is_handing_off, Hold::HandOff(side))];
+    holds.into_iter().filter_map(|(holds, hold)| holds.then_some(hold))
+}
+
+/// Tells of everything in one scope that holds a ticket back by itself, with the instant at which time
+/// ends it; none if time alone does not.
+pub(crate) fn each_hold(
+    scope: &Scope,
+    side: Side,
+    ask: Ask<'_>,
+    now: Instant,
+    mut found: impl FnMut(Hold, Option<Instant>),
+) {
+    until_a_release(scope, side).for_each(|hold| found(hold, None));
+    each_in_time(
+        scope,
+        side,
+        ask,
+        |log, cost| log.room(cost, now),
+        now,
+        |hold, room| match room {
+            Room::At(at) => found(hold, Some(at).filter(|&at| at < Instant::NEVER)),
+            Room::Now | Room::Held(_) => found(hold, None),
+        },
+    );
+}
+
+/// Whether a scope holds a ticket back, and by nothing but log budgets (rule E3).
+pub(crate) fn is_held_by_logs_alone(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> bool {
+    let (mut by_logs, mut by_else) = (false, false);
+    each_hold(scope, side, ask, now, |hold, _| match hold {
+        Hold::Log(..) => by_logs = true,
+        _ => by_else = true,
+    });
+    by_logs && !by_else
+}
+
+/// Tells of the cooldown and of each pacer that holds a ticket back.
+fn each_in_time(
+    scope: &Scope,
+    side: Side,
+    ask: Ask<'_>,
+    room_in: impl Fn(&SlidingLog, u64) -> Room,
+    now: Instant,
+    mut found: impl FnMut(Hold, Room),
+) {
+    if scope.not_before > now {
+        found(Hold::Cooldown, Room::At(scope.not_before));
+    }
+    for (index, pacer) in scope.pacers.iter().enumerate() {
+        let index = index as u16;
+        let (room, hold) = match pacer {
+            Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
+            Pacer::Log(_) if ask.exempt => continue,
+            Pacer::Log(log) => (room_in(log, ask.cost(log.unit)), Hold::Log(side, index)),
+        };
+        if room != Room::Now {
+            found(hold, room);
+        }
+    }
 }
 
 /// When time opens a scope for a ticket: its cooldown and its pacers, and nothing else.
@@ -75,23 +138,14 @@ impl Opening {
         room_in: impl Fn(&SlidingLog, u64) -> Room,
     ) -> Self {
         let mut opening = Self { at: now, hold: None, held: false };
-        opening.close_until(scope.not_before, Hold::Cooldown);
-        for (index, pacer) in scope.pacers.iter().enumerate() {
-            let index = index as u16;
-            let (room, hold) = match pacer {
-                Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
-                Pacer::Log(_) if ask.exempt => continue,
-                Pacer::Log(log) => (room_in(log, ask.cost(log.unit)), Hold::Log(side, index)),
-            };
-            match room {
-                Room::Now => {}
-                Room::At(at) => opening.close_until(at, hold),
-                Room::Held(at) => {
-                    opening.held = true;
-                    opening.close_until(at, hold);
-                }
+        each_in_time(scope, side, ask, room_in, now, |hold, room| match room {
+            Room::Now => {}
+            Room::At(at) => opening.close_until(at, hold),
+            Room::Held(at) => {
+                opening.held = true;
+                opening.close_until(at, hold);
             }
-        }
+        });
         opening
     }
 

@@ -160,7 +160,7 @@ fn an_unknown_provider_is_an_error() {
     let mut play = Play::new(free(), &[free(), gap(100)]);
     for unknown in [ProviderId::new(2), ProviderId::new(u32::MAX)] {
         let refused = play.refuses(0, &ask(unknown));
-        assert_eq!(refused, Refusal { reason: Reason::UnknownProvider, held_by: None, retry_after: None });
+        assert_eq!(refused, Refusal::new(Reason::UnknownProvider));
         let error = Err(ChangeError::UnknownProvider);
         assert_eq!(play.core.cooldown(unknown, ms(1_000), at(0)), error);
         assert_eq!(play.core.reset(of(unknown), at(0)), error);
@@ -198,7 +198,7 @@ fn a_cost_over_a_limit_is_refused_at_once() {
     ] {
         let mut play = Play::new(client, &[provider]);
         let impossible =
-            Refusal { reason: Reason::ImpossibleCost, held_by: Some(Hold::Log(side, 0)), retry_after: None };
+            Refusal { held_by: Some(Hold::Log(side, 0)), ..Refusal::new(Reason::ImpossibleCost) };
         for costs in [vec![(TOKENS, 11)], vec![(TOKENS, 6), (TOKENS, 5)], vec![(TOKENS, u64::MAX); 2]] {
             assert_eq!(play.refuses(0, &ask(A).costs(&costs)), impossible);
         }

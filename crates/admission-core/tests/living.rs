@@ -131,7 +131,7 @@ fn what_can_no_longer_fit_is_rejected() {
         assert_eq!(play.events(), [Event::Refused(heavy, Reason::ImpossibleCost)]);
         let told = play.gives_up(10, heavy);
         let held_by = Some(Hold::Log(side, 0));
-        assert_eq!(told, Refusal { reason: Reason::ImpossibleCost, held_by, retry_after: None });
+        assert_eq!(told, Refusal { held_by, ..Refusal::new(Reason::ImpossibleCost) });
         assert_eq!(play.step(1_000, light), Step::Start);
     }
 }
@@ -444,7 +444,7 @@ fn a_removed_providers_tickets_are_rejected() {
         Event::Granted(same_key),
     ];
     assert_eq!(play.events(), expected);
-    let told = Refusal { reason: Reason::Removed, held_by: None, retry_after: None };
+    let told = Refusal::new(Reason::Removed);
     assert_eq!(play.gives_up(6, is_granted), told);
     assert_eq!(play.available(6, ScopeId::Client), 2); // the call that runs, and the other grant
     assert_eq!(play.step(6, runs), Step::Running);
@@ -576,4 +576,60 @@ fn a_snapshot_tells_of_every_scope() {
     assert_eq!(counts(&play.view(A)), (1, 1, 1));
     assert_eq!(play.logs(A), [(7, 3), (7, 13)]);
     assert_eq!(play.core.snapshot(), play.core.snapshot(), "looking changes nothing");
+}
+
+// rules L7, R1: a refusal that is told after its limits have changed says so
+#[test]
+fn a_refusal_knows_whether_its_limits_are_still_the_same() {
+    let mut config = config(conc(5), &[conc(1)]);
+    config.template = Some(conc(2));
+    let mut play = Play::of(&config);
+    play.starts(0, &ask(A));
+    let late: Vec<TicketId> = (0..5).map(|_| play.queues(0, &ask(A).timeout(ms(10)))).collect();
+    play.time(11);
+    let by_a = Some(Hold::Concurrency(Side::Provider));
+    let told = |play: &mut Play, nth: usize| {
+        let refusal = play.gives_up(20, late[nth]);
+        assert_eq!(refusal.held_by, by_a);
+        refusal.limits_changed
+    };
+    assert!(!told(&mut play, 0));
+    play.limit(12, ScopeId::Client, &conc(6));
+    assert!(!told(&mut play, 1), "the limits of the other scope");
+    play.limit(12, of(A), &conc(3));
+    assert!(told(&mut play, 2));
+    play.limit(13, of(A), &conc(1));
+    assert!(!told(&mut play, 3), "changed back");
+    play.remove(14, A);
+    assert!(told(&mut play, 4), "it would be made with the template's limits");
+}
+
+// rules L7, L10, R1: what the template made is described by it, forgotten or not
+#[test]
+fn a_refusal_by_the_templates_limits() {
+    let mut play = templated(conc(1));
+    let a = play.starts(0, &ask(NEW));
+    let late: Vec<TicketId> = (0..3).map(|_| play.queues(0, &ask(NEW).timeout(ms(10)))).collect();
+    play.time(11);
+    play.settle(12, a);
+    assert!(!play.gives_up(12, late[0]).limits_changed);
+    play.time(13);
+    assert!(!play.is_here(NEW));
+    assert!(!play.gives_up(14, late[1]).limits_changed);
+    play.add(15, NEW, &conc(2));
+    assert!(play.gives_up(15, late[2]).limits_changed);
+}
+
+// rules L6, L7, R1: refused by limits that are gone again when that is told
+#[test]
+fn an_impossible_cost_that_would_be_possible_again() {
+    let mut play = Play::new(tokens(10, 1_000), &[free()]);
+    play.starts(0, &ask(A).costs(&[(TOKENS, 10)]));
+    let heavy: Vec<TicketId> = (0..2).map(|_| play.queues(1, &ask(A).costs(&[(TOKENS, 8)]))).collect();
+    play.limit(2, ScopeId::Client, &tokens(5, 1_000));
+    assert!(!play.gives_up(2, heavy[0]).limits_changed);
+    play.limit(3, ScopeId::Client, &tokens(50, 1_000));
+    let told = play.gives_up(3, heavy[1]);
+    assert_eq!((told.reason, told.held_by), (Reason::ImpossibleCost, Some(Hold::Log(Side::Client, 0))));
+    assert!(told.limits_changed);
 }

@@ -60,6 +60,12 @@ fn play(
 ) -> Option<TicketId> {
     let mut made = None;
     let offset = |instant: Instant| instant.saturating_duration_since(origin);
+    let shifted = |mut refusal: Refusal| {
+        if let Some(holder) = &mut refusal.key_holder {
+            holder.since = Instant::ZERO + offset(holder.since);
+        }
+        refusal
+    };
     let at = origin + now;
     write!(told, "{now:?} {call:?}: ").unwrap();
     match call {
@@ -73,9 +79,15 @@ fn play(
             if let Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) = outcome {
                 made = Some(ticket);
             }
-            write!(told, "{outcome:?}").unwrap();
+            write!(told, "{:?}", outcome.map_err(shifted)).unwrap();
         }
-        Call::Step(ticket) => write!(told, "{:?}", core.step(*ticket, at)).unwrap(),
+        Call::Step(ticket) => {
+            let step = match core.step(*ticket, at) {
+                Step::GiveUp(refusal) => Step::GiveUp(shifted(refusal)),
+                step => step,
+            };
+            write!(told, "{step:?}").unwrap();
+        }
         Call::Release(ticket) => core.handle_release(*ticket, at),
         Call::Abort(ticket) => core.handle_abort(*ticket, at),
         Call::Timeout => core.handle_timeout(at),

@@ -196,7 +196,7 @@ fn a_newcomer_does_not_jump_a_ticket_whose_timer_is_late() {
 
     // The interval has ended 1 ms ago: a1 is eligible, so b1 would have to queue, and the queue is full.
     let b1 = play.refuses(101, &ask(B));
-    assert_eq!(b1, Refusal { reason: Reason::Overflow, held_by: Some(Hold::Order), retry_after: None });
+    assert_eq!(b1, Refusal { held_by: Some(Hold::Order), ..Refusal::new(Reason::Overflow) });
     play.start_all(101, &[a1]); // in that call
 
     // Had a1 still been ineligible, b1 would have started at once.
@@ -635,12 +635,12 @@ fn a_refusal_that_time_can_mend_says_when() {
     play.starts(10, &ask(B));
     let refused = play.refuses(20, &ask(A).at_once());
     let held_by = Some(Hold::Interval(Side::Provider, 0));
-    assert_eq!(refused, Refusal { reason: Reason::Exhausted, held_by, retry_after: Some(ms(80)) });
+    assert_eq!(refused, Refusal { held_by, retry_after: Some(ms(80)), ..Refusal::new(Reason::Exhausted) });
     assert_eq!(play.refuses(20, &ask(A)).reason, Reason::Overflow);
     // Nobody knows when a call ends.
     let refused = play.refuses(20, &ask(B).at_once());
     let held_by = Some(Hold::Concurrency(Side::Provider));
-    assert_eq!(refused, Refusal { reason: Reason::Exhausted, held_by, retry_after: None });
+    assert_eq!(refused, Refusal { held_by, ..Refusal::new(Reason::Exhausted) });
     // The latest of several: the client's window, then the cooldown.
     play.starts(100, &ask(A));
     assert_eq!(play.refuses(150, &ask(A)).retry_after, Some(ms(250)));
@@ -699,7 +699,7 @@ fn nobody_waits_where_the_longest_wait_is_zero() {
     play.starts(0, &ask(A));
     let refused = play.refuses(1, &ask(A));
     let held_by = Some(Hold::Concurrency(Side::Client));
-    assert_eq!(refused, Refusal { reason: Reason::MaxWait, held_by, retry_after: None });
+    assert_eq!(refused, Refusal { held_by, ..Refusal::new(Reason::MaxWait) });
 }
 
 // rule R2: which of those who wait are ahead

@@ -19,7 +19,7 @@ use crate::in_force::Told;
 use crate::runtime::{Runtime, RuntimeId};
 use crate::shared::{Shared, State};
 use crate::unwind::quietly;
-use crate::{AbortReason, Permit, Rejected};
+use crate::{AbortReason, Permit, Rejected, Waiting};
 
 /// The future of a call's turn: `Result<Permit, Rejected>`.
 ///
@@ -47,6 +47,18 @@ impl<R: Runtime> Acquire<R> {
     /// Like `poll`, without a pin: for services that keep the future in a field.
     pub fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
         self.admit.poll(Host::of::<R>(), cx)
+    }
+
+    /// Why it waits (rule O2), while it does; `None` before it is submitted and once it has ended. A
+    /// call that is granted and has yet to be polled says so.
+    ///
+    /// Costs one turn of the lock, and a few allocations.
+    #[must_use]
+    pub fn explain(&self) -> Option<Waiting> {
+        match (&self.admit.stage, &self.admit.shared) {
+            (Stage::Waiting { ticket, .. }, Some(shared)) => shared.explain(*ticket),
+            _ => None,
+        }
     }
 
     pub(crate) fn enqueue(&mut self) {
@@ -125,7 +137,7 @@ impl Stage {
             Step::Start | Step::Running => (Heard::Start, state.leave(ticket)),
             Step::GiveUp(refusal) => {
                 *self = Self::Ended { provider };
-                (Heard::Refused(state.limits.told(refusal, provider)), state.leave(ticket))
+                (Heard::Refused(state.limits.told(refusal, provider, now)), state.leave(ticket))
             }
             Step::Gone => {
                 *self = Self::Ended { provider };
@@ -252,12 +264,15 @@ impl Admit {
         let request = how(request);
         shared.turn(|state, now| {
             let answer = state.core.request(&request, now);
+            if let (Ok(Admitted::Queued(ticket)), Some(long_waits)) = (answer, &mut state.long_waits) {
+                long_waits.note(ticket, &state.core, now);
+            }
             // Noted before the lock is gone: from here on, drop knows what to undo, even if one of
             // those whom this turn wakes panics.
             if let Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) = answer {
                 *stage = Stage::Waiting { provider, ticket };
             }
-            answer.map_err(|refusal| state.limits.told(refusal, provider))
+            answer.map_err(|refusal| state.limits.told(refusal, provider, now))
         })
     }
 
@@ -341,7 +356,11 @@ impl Admit {
                 let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
                 let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
                 let provider = Rare::provider(rare, shared, *provider);
-                match shared.names.rejected(&told, provider, costs, unknown_unit) {
+                let holder = told
+                    .refusal
+                    .key_holder
+                    .map(|holder| shared.other(holder.provider, holder.is_running, holder.since, told.at));
+                match shared.names.rejected(&told, provider, costs, unknown_unit, holder) {
                     Rejected::Aborted(asked) => Rejected::Aborted(self.look().unwrap_or(asked)),
                     rejected => rejected,
                 }
@@ -404,7 +423,7 @@ impl Millis {
 
 /// The answer to a question that cannot come up: a ticket that the machine does not know.
 const fn closed() -> Told {
-    Told::alone(Refusal { reason: Reason::Closed, held_by: None, retry_after: None })
+    Told::alone(Refusal::new(Reason::Closed))
 }
 
 #[cfg(test)]

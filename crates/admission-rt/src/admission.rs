@@ -16,7 +16,7 @@ use crate::guests::Target;
 use crate::rejected::Plain;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::{BuildError, Builder, ChangeError, Closed, Idle, Limits, Provider, Scope, Snapshot};
+use crate::{BuildError, Builder, ChangeError, Closed, Idle, Limits, Provider, Scope, Snapshot, Waiting};
 
 /// Decides who may start and when, over all the upstreams of one client.
 ///
@@ -188,6 +188,16 @@ impl<R: Runtime> Admission<R> {
         let names = held.names(core.providers.iter().map(|(id, _)| *id));
         drop(held);
         Snapshot::new(core, &self.shared.names, &limits, names)
+    }
+
+    /// Every call that waits, in the order of submission, and why it does (rules O2, W6). To be printed, a
+    /// line each, or read field by field.
+    ///
+    /// Costs a look at every call that waits and at all that could hold it back, under the lock, and a
+    /// walk over all keys in use if one of them is a text: for a status page, not for each call.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.shared.waiting()
     }
 
     /// The same coordinator, for callers in another runtime. It keeps its clock.

@@ -240,6 +240,11 @@ impl Alarms {
         None
     }
 
+    /// All alarms, for the end.
+    pub(crate) fn clear(&mut self) -> impl Iterator<Item = Box<dyn Alarm>> + use<> {
+        std::mem::take(&mut self.entries).into_iter().filter_map(|entry| entry.alarm)
+    }
+
     fn entry(&mut self, number: u64) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.number == number)
     }

@@ -18,7 +18,8 @@ use crate::names::Names;
 use crate::rejected::{Plain, REQUESTS};
 use crate::runtime::{Clock, Runtime};
 use crate::shared::{Manner, Shared};
-use crate::{Admission, Scope};
+use crate::waiting::Hook;
+use crate::{Admission, Scope, Waiting};
 
 /// Builds an [`Admission`]. Nothing is limited unless stated, but for the length of the queue.
 ///
@@ -28,12 +29,13 @@ use crate::{Admission, Scope};
 pub struct Builder<R> {
     plan: Plan,
     clock: Option<Arc<dyn Clock>>,
+    long_wait: Option<(Duration, Hook)>,
     runtime: PhantomData<fn() -> R>,
 }
 
 impl<R: Runtime> Builder<R> {
     pub(crate) fn new() -> Self {
-        Self { plan: Plan::default(), clock: None, runtime: PhantomData }
+        Self { plan: Plan::default(), clock: None, long_wait: None, runtime: PhantomData }
     }
 
     /// At most so many calls granted or running at once, over all providers. There is no default,
@@ -113,6 +115,24 @@ impl<R: Runtime> Builder<R> {
         self
     }
 
+    /// Calls `report` about each call that has waited for so long and still waits, once per call: for a
+    /// log line that says which limit is too small, or who does not let go. Nobody is told unless
+    /// stated; while somebody is, an alarm is set for it as long as calls wait.
+    ///
+    /// It is called with no lock held, after the wakes, by whoever made time pass: a caller, or the
+    /// alarm. So it should be quick, and a panic in it is treated like one in a waker. It may call the
+    /// coordinator.
+    ///
+    /// Costs 24 bytes per waiting call. Calls that are granted in time cost no more than that.
+    pub fn on_long_wait(
+        mut self,
+        after: Duration,
+        report: impl Fn(&Waiting) + Send + Sync + 'static,
+    ) -> Self {
+        self.long_wait = Some((after, Arc::new(report)));
+        self
+    }
+
     /// Takes time from another clock than the runtime's own (rule T5).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -125,7 +145,8 @@ impl<R: Runtime> Builder<R> {
     ///
     /// [`BuildError`] says what is wrong with the configuration.
     pub fn build(self) -> Result<Admission<R>, BuildError> {
-        let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), Manner::default())?;
+        let clock = self.clock.unwrap_or_else(R::clock);
+        let shared = self.plan.build(clock, Manner::default(), self.long_wait)?;
         Ok(Admission::new(shared))
     }
 }
@@ -325,7 +346,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn build(self, clock: Arc<dyn Clock>, manner: Manner) -> Result<Arc<Shared>, BuildError> {
+    pub(crate) fn build(
+        self,
+        clock: Arc<dyn Clock>,
+        manner: Manner,
+        long_wait: Option<(Duration, Hook)>,
+    ) -> Result<Arc<Shared>, BuildError> {
         let mut units = vec![Arc::from(REQUESTS)];
         units.extend(self.units);
         if let Some(name) = duplicate(units.iter()) {
@@ -358,7 +384,7 @@ impl Plan {
         let guests = Guests::new(names.len() as u32);
         let names = Names::new(names, units, config.template.is_some());
         match Coordinator::new(&config) {
-            Ok(core) => Ok(Shared::new(core, InForce::new(&config), clock, names, guests, manner)),
+            Ok(core) => Ok(Shared::new(core, InForce::new(&config), clock, names, guests, manner, long_wait)),
             Err(error) => Err(names.wrong(error)),
         }
     }

@@ -10,12 +10,12 @@
 //! has it looked at before letting go: so once nobody has the name, the latest sighting is true.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::Vacant;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use admission_core::{Presence, ProviderId};
 
 use crate::shared::{Shared, State};
-use crate::slab::Slab;
 use crate::unwind::quietly;
 
 /// Whom calls go to.
@@ -103,7 +103,10 @@ pub(crate) struct Guests {
 struct Table {
     /// Never walked, so that no decision depends on its order (rule O3).
     numbers: HashMap<Arc<str>, u32>,
-    entries: Slab<Entry>,
+    /// Never walked either.
+    entries: HashMap<u32, Entry>,
+    /// The number that is looked at next for a new name.
+    next: u32,
     /// How many there are for whom all numbers stay as they are.
     holders: usize,
     /// Numbers that may be free once there are none.
@@ -134,7 +137,7 @@ impl Guests {
             None => return None,
         };
         let id = ProviderId::new(self.first + number);
-        let entry = table.entries.get_mut(number)?;
+        let entry = table.entries.get_mut(&number)?;
         if let Some(guest) = entry.guest.upgrade() {
             return Some(guest);
         }
@@ -162,12 +165,18 @@ impl Guests {
     fn leave(&self, seen: Sighting) {
         let mut table = self.lock();
         let Some(number) = seen.id.number().checked_sub(self.first) else { return };
-        let Some(entry) = table.entries.get_mut(number) else { return };
+        let Some(entry) = table.entries.get_mut(&number) else { return };
         entry.guests -= 1;
         if entry.guests == 0 {
             entry.guest = Weak::new();
         }
         table.note(number, seen);
+    }
+
+    /// The name behind a number, while anybody has it or the machine knows it.
+    pub(crate) fn name(&self, id: ProviderId) -> Option<Arc<str>> {
+        let number = id.number().checked_sub(self.first)?;
+        self.lock().entries.get(&number).map(|entry| entry.name.clone())
     }
 
     /// While the answer is kept, no number becomes another name's.
@@ -187,13 +196,21 @@ impl Table {
             return None;
         }
         let (guest, name_too) = (Weak::new(), name.clone());
-        let number = self.entries.insert(Entry { name, guest, guests: 0, seen: 0, is_known: false })?;
+        let number = loop {
+            let number = self.next % numbers;
+            self.next = number + 1;
+            // Not all are taken, so one is found; the first, until 2^32 names have been here.
+            if let Vacant(entry) = self.entries.entry(number) {
+                entry.insert(Entry { name, guest, guests: 0, seen: 0, is_known: false });
+                break number;
+            }
+        };
         self.numbers.insert(name_too, number);
         Some(number)
     }
 
     fn note(&mut self, number: u32, sighting: Sighting) {
-        let Some(entry) = self.entries.get_mut(number) else { return };
+        let Some(entry) = self.entries.get_mut(&number) else { return };
         if sighting.stamp > entry.seen {
             entry.seen = sighting.stamp;
             entry.is_known = sighting.is_known;
@@ -203,7 +220,7 @@ impl Table {
 
     /// Forgets a name that nobody has and the machine has nothing of.
     fn free(&mut self, number: u32) {
-        let Some(entry) = self.entries.get_mut(number) else { return };
+        let Some(entry) = self.entries.get_mut(&number) else { return };
         if entry.guests > 0 || entry.is_known {
             return;
         }
@@ -211,12 +228,13 @@ impl Table {
             self.put_off.push(number);
             return;
         }
-        if let Some(entry) = self.entries.remove(number) {
+        if let Some(entry) = self.entries.remove(&number) {
             self.numbers.remove(&entry.name);
         }
-        if self.numbers.is_empty() && self.numbers.capacity() > KEPT {
-            // A crowd that is gone leaves no empty rooms behind.
-            *self = Self::default();
+        // A crowd that is gone leaves no empty rooms behind.
+        if self.numbers.capacity() > KEPT && self.numbers.len() < self.numbers.capacity() / 8 {
+            self.numbers.shrink_to(self.numbers.len() * 2);
+            self.entries.shrink_to(self.entries.len() * 2);
         }
     }
 }
@@ -230,12 +248,12 @@ pub(crate) struct Held<'a>(&'a Guests);
 impl Held<'_> {
     /// The names of those of these providers that the configuration does not name.
     pub(crate) fn names(&self, ids: impl Iterator<Item = ProviderId>) -> Vec<Option<Arc<str>>> {
-        let mut table = self.0.lock();
-        let mut name = |id: ProviderId| {
+        let table = self.0.lock();
+        let name = |id: ProviderId| {
             let number = id.number().checked_sub(self.0.first)?;
-            table.entries.get_mut(number).map(|entry| entry.name.clone())
+            table.entries.get(&number).map(|entry| entry.name.clone())
         };
-        ids.map(&mut name).collect()
+        ids.map(name).collect()
     }
 }
 
@@ -272,7 +290,7 @@ mod tests {
 
     fn shared() -> Arc<Shared> {
         let plan = Plan { template: Some(crate::Limits::default()), ..Plan::default() };
-        plan.build(Arc::new(Still), Manner::default()).unwrap()
+        plan.build(Arc::new(Still), Manner::default(), None).unwrap()
     }
 
     fn guest(shared: &Arc<Shared>, name: &str) -> Arc<Guest> {
@@ -302,10 +320,10 @@ mod tests {
         assert!(shared.guests.find(&shared, "b", false).is_none());
         drop(a);
         assert_eq!(guest(&shared, "a").id, again.id);
-        let id = again.id;
+        shared.guests.lock().next = u32::MAX;
+        assert_ne!(guest(&shared, "c").id, again.id, "not even when the numbers begin anew");
         drop(again);
         assert!(!is_remembered(&shared, "a"));
-        assert_eq!(guest(&shared, "c").id, id, "used again");
     }
 
     // rule L10
@@ -347,7 +365,11 @@ mod tests {
         let shared = shared();
         let crowd: Vec<_> = (0..1_000).map(|n| guest(&shared, &n.to_string())).collect();
         assert!(shared.guests.lock().numbers.capacity() >= 1_000);
+        let last = guest(&shared, "999");
         drop(crowd);
-        assert_eq!(shared.guests.lock().numbers.capacity(), 0);
+        let table = shared.guests.lock();
+        assert!(table.numbers.capacity() <= KEPT && table.entries.capacity() <= KEPT);
+        drop(table);
+        drop(last);
     }
 }

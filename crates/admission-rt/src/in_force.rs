@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use admission_core::{Config, Limits, ProviderId, Refusal, ScopeId};
+use admission_core::{Config, Instant, Limits, Pacer, ProviderId, Refusal, ScopeId, Side};
 
 pub(crate) struct InForce {
     client: Arc<Limits>,
@@ -18,11 +18,18 @@ pub(crate) struct InForce {
     own: HashMap<ProviderId, Arc<Limits>>,
 }
 
-/// A refusal, and the limits of its two scopes at that moment.
+/// A refusal, when it was told, and the limits of its two scopes then.
 pub(crate) struct Told {
     pub(crate) refusal: Refusal,
-    pub(crate) client: Option<Arc<Limits>>,
-    pub(crate) provider: Option<Arc<Limits>>,
+    pub(crate) at: Instant,
+    pub(crate) limits: OfScopes,
+}
+
+/// The limits of a call's two scopes at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct OfScopes {
+    client: Option<Arc<Limits>>,
+    provider: Option<Arc<Limits>>,
 }
 
 impl InForce {
@@ -44,12 +51,15 @@ impl InForce {
         self.own.get(&provider).or(self.template.as_ref())
     }
 
-    pub(crate) fn told(&self, refusal: Refusal, provider: ProviderId) -> Told {
+    /// Those of a call's two scopes.
+    pub(crate) fn of_scopes(&self, provider: ProviderId) -> OfScopes {
+        OfScopes { client: Some(self.client.clone()), provider: self.of(provider).cloned() }
+    }
+
+    pub(crate) fn told(&self, refusal: Refusal, provider: ProviderId, at: Instant) -> Told {
         match refusal.held_by {
             None => Told::alone(refusal),
-            Some(_) => {
-                Told { refusal, client: Some(self.client.clone()), provider: self.of(provider).cloned() }
-            }
+            Some(_) => Told { refusal, at, limits: self.of_scopes(provider) },
         }
     }
 
@@ -78,6 +88,19 @@ impl InForce {
 impl Told {
     /// A refusal that no limit has to do with.
     pub(crate) const fn alone(refusal: Refusal) -> Self {
-        Self { refusal, client: None, provider: None }
+        Self { refusal, at: Instant::ZERO, limits: OfScopes { client: None, provider: None } }
+    }
+}
+
+impl OfScopes {
+    pub(crate) fn of(&self, side: Side) -> Option<&Limits> {
+        match side {
+            Side::Client => self.client.as_deref(),
+            Side::Provider => self.provider.as_deref(),
+        }
+    }
+
+    pub(crate) fn pacer(&self, side: Side, n: u16) -> Option<Pacer> {
+        self.of(side)?.pacers.get(usize::from(n)).copied()
     }
 }

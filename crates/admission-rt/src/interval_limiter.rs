@@ -224,7 +224,7 @@ impl<R: Runtime> IntervalLimiterBuilder<R> {
         let name = self.name.unwrap_or_else(|| "interval limiter".into());
         self.plan.providers.push((name, Limits::default().paced(self.interval)));
         let manner = Manner { at_once: false, until_called: true };
-        let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), manner)?;
+        let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), manner, None)?;
         Ok(IntervalLimiter { provider: Provider::new(shared, Target::configured(ProviderId::new(0))) })
     }
 }

@@ -102,6 +102,19 @@ impl Keys {
         (number, KeyGuard { keys: self.clone(), name })
     }
 
+    /// The keys behind these numbers, as far as anybody still has them. Walks all keys, once.
+    pub(crate) fn keys(&self, numbers: impl Iterator<Item = u64>) -> HashMap<u64, Key> {
+        let mut keys: HashMap<u64, Key> = numbers.map(|number| (number, Key(Name::Number(number)))).collect();
+        if keys.keys().any(|number| number & INTERNED != 0) {
+            for entry in self.lock().numbers.values() {
+                if let Some(key) = keys.get_mut(&entry.number) {
+                    *key = Key((*entry.name).clone());
+                }
+            }
+        }
+        keys
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

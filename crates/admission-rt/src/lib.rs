@@ -73,9 +73,11 @@ mod run;
 pub mod runtime;
 mod shared;
 mod slab;
+mod sleep;
 mod snapshot;
 mod unwind;
 mod waiters;
+mod waiting;
 
 pub use admission_core::{Counts, Instant};
 
@@ -91,6 +93,7 @@ pub use key::Key;
 pub use permit::Permit;
 pub use provider::Provider;
 pub use rate_limiter::{RateLimiter, RateLimiterBuilder, Strategy};
-pub use rejected::{Limit, LimitKind, Rejected, RunError, Scope};
+pub use rejected::{Limit, LimitKind, OtherCall, Rejected, RunError, Scope};
 pub use run::{Run, TryRun};
 pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};
+pub use waiting::{HeldBy, Waiting};

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use admission_core::{
-    ChangeError as Change, ConfigError, Hold, Limits, LimitsError, Pacer, ProviderId, Reason, Side, UnitId,
+    ChangeError as Change, ConfigError, Hold, LimitsError, Pacer, ProviderId, Reason, Side, UnitId,
 };
 
 use crate::guests::Target;
-use crate::in_force::Told;
+use crate::in_force::{OfScopes, Told};
 use crate::rejected::REQUESTS;
-use crate::{BuildError, ChangeError, Limit, LimitKind, Rejected, Scope, UnknownProvider};
+use crate::{BuildError, ChangeError, Limit, LimitKind, OtherCall, Rejected, Scope, UnknownProvider};
 
 pub(crate) struct Names {
     providers: Vec<Arc<str>>,
@@ -77,9 +77,17 @@ impl Names {
         provider: &Arc<str>,
         costs: &[(UnitId, u64)],
         unknown_unit: Option<&Arc<str>>,
+        holder: Option<OtherCall>,
     ) -> Rejected {
         let retry_after = told.refusal.retry_after;
-        let held_by = told.refusal.held_by.map(|hold| self.limit(hold, told, provider));
+        let held_by = told.refusal.held_by.map(|hold| match hold {
+            // What they are now is not what they were.
+            _ if told.refusal.limits_changed => {
+                let limits = OfScopes::default();
+                self.limit(hold, &limits, provider, holder)
+            }
+            _ => self.limit(hold, &told.limits, provider, holder),
+        });
         match told.refusal.reason {
             Reason::Aborted => Rejected::Aborted(crate::AbortReason::Requested),
             Reason::UnknownProvider => Rejected::UnknownProvider { provider: provider.clone() },
@@ -104,9 +112,9 @@ impl Names {
             let stated = costs.iter().find(|(of, _)| *of == unit).map(|(_, cost)| *cost);
             stated.unwrap_or(u64::from(unit == UnitId::REQUESTS))
         };
-        match told.pacer(side, n) {
-            Some(Pacer::Log(log)) if cost_in(log.unit) > log.limit => Rejected::ImpossibleCost {
-                limit: self.limit(hold, told, provider),
+        match told.limits.pacer(side, n) {
+            Some(Pacer::Log(log)) if !told.refusal.limits_changed => Rejected::ImpossibleCost {
+                limit: self.limit(hold, &told.limits, provider, None),
                 cost: cost_in(log.unit),
                 allowed: log.limit,
             },
@@ -158,28 +166,36 @@ impl Names {
         }
     }
 
-    fn limit(&self, hold: Hold, told: &Told, provider: &Arc<str>) -> Limit {
+    /// A hold in words. `limits` are those that were in force; without them it is one that has changed
+    /// since. `other` is the call that is in the way, if it is one.
+    pub(crate) fn limit(
+        &self,
+        hold: Hold,
+        limits: &OfScopes,
+        provider: &Arc<str>,
+        other: Option<OtherCall>,
+    ) -> Limit {
         let (side, kind) = match hold {
-            Hold::Key => (Side::Provider, LimitKind::Key),
+            Hold::Key => (Side::Provider, LimitKind::Key(other)),
             Hold::Cooldown => (Side::Provider, LimitKind::Cooldown),
             Hold::Unpolled => (Side::Provider, LimitKind::Unpolled),
             Hold::HandOff(side) => (side, LimitKind::HandOff),
             Hold::Concurrency(side) => {
-                let calls = told.limits(side).and_then(|limits| limits.max_concurrent);
+                let calls = limits.of(side).and_then(|limits| limits.max_concurrent);
                 (side, calls.map_or(LimitKind::Changed, LimitKind::Concurrency))
             }
-            Hold::Interval(side, n) => match told.pacer(side, n) {
+            Hold::Interval(side, n) => match limits.pacer(side, n) {
                 Some(Pacer::Interval(pacer)) => (side, LimitKind::Interval(pacer.interval)),
                 Some(Pacer::Log(_)) | None => (side, LimitKind::Changed),
             },
-            Hold::Log(side, n) => match told.pacer(side, n) {
+            Hold::Log(side, n) => match limits.pacer(side, n) {
                 Some(Pacer::Log(log)) => {
                     let unit = self.unit_name(log.unit);
                     (side, LimitKind::Window { limit: log.limit, window: log.window, unit })
                 }
                 Some(Pacer::Interval(_)) | None => (side, LimitKind::Changed),
             },
-            _ => (Side::Provider, LimitKind::Order),
+            _ => (Side::Provider, LimitKind::Order(other)),
         };
         Limit { scope: scope(side, provider), kind }
     }
@@ -189,18 +205,5 @@ fn scope(side: Side, provider: &Arc<str>) -> Scope {
     match side {
         Side::Client => Scope::Client,
         Side::Provider => Scope::Provider(provider.clone()),
-    }
-}
-
-impl Told {
-    fn limits(&self, side: Side) -> Option<&Limits> {
-        match side {
-            Side::Client => self.client.as_deref(),
-            Side::Provider => self.provider.as_deref(),
-        }
-    }
-
-    fn pacer(&self, side: Side, n: u16) -> Option<Pacer> {
-        self.limits(side)?.pacers.get(usize::from(n)).copied()
     }
 }

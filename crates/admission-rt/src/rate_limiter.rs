@@ -273,7 +273,7 @@ impl<R: Runtime> RateLimiterBuilder<R> {
         let name = self.name.unwrap_or_else(|| "rate limiter".into());
         self.plan.providers.push((name, Limits::default().log(self.window)));
         let manner = Manner { at_once: self.strategy == Strategy::Reject, until_called: false };
-        let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), manner)?;
+        let shared = self.plan.build(self.clock.unwrap_or_else(R::clock), manner, None)?;
         Ok(RateLimiter { provider: Provider::new(shared, Target::configured(ProviderId::new(0))) })
     }
 }

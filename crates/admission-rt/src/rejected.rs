@@ -292,12 +292,12 @@ pub enum LimitKind {
     },
     /// The provider is cooling down.
     Cooldown,
-    /// Another call with the same key runs, or is about to.
-    Key,
+    /// Another call with the same key runs, or is about to: this one, where that is known.
+    Key(Option<OtherCall>),
     /// A call of the scope has been granted and has not started yet; the scope has an interval.
     HandOff,
-    /// An older call goes first.
-    Order,
+    /// An older call goes first: this one, where that is known.
+    Order(Option<OtherCall>),
     /// It was granted once, and its own future was not polled in time.
     Unpolled,
     /// A limit that has been changed between the refusal and its telling.
@@ -316,13 +316,35 @@ impl fmt::Display for LimitKind {
                 write!(f, "{limit} {} per {}", Plain(unit), Brief(*window))
             }
             Self::Cooldown => f.write_str("a cooldown"),
-            Self::Key => f.write_str("its key, which is busy"),
+            Self::Key(None) => f.write_str("its key, which is busy"),
+            Self::Key(Some(OtherCall { provider, runs: true, time })) => {
+                write!(f, "its key, with which a call to {} has run for {}", Plain(provider), Brief(*time))
+            }
+            Self::Key(Some(OtherCall { provider, time, .. })) => {
+                let (provider, time) = (Plain(provider), Brief(*time));
+                write!(f, "its key, with which a call to {provider} was granted {time} ago")
+            }
             Self::HandOff => f.write_str("a grant that has not started"),
-            Self::Order => f.write_str("an older call"),
+            Self::Order(None) => f.write_str("an older call"),
+            Self::Order(Some(OtherCall { provider, time, .. })) => {
+                write!(f, "an older call, to {}, which has waited for {}", Plain(provider), Brief(*time))
+            }
             Self::Unpolled => f.write_str("its own future, which was not polled"),
             Self::Changed => f.write_str("a limit that has changed since"),
         }
     }
+}
+
+/// A call that is in another's way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct OtherCall {
+    /// Whom it goes to.
+    pub provider: Arc<str>,
+    /// Whether it runs.
+    pub runs: bool,
+    /// For how long it has run, or been granted, or waited.
+    pub time: Duration,
 }
 
 /// The unit that every coordinator has.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::runtime::Runtime;
-use crate::{Acquire, Permit, Rejected, RunError};
+use crate::{Acquire, Permit, Rejected, RunError, Waiting};
 
 pin_project! {
     /// The future of a `run`: waits for its turn, calls the operation, and gives its output, or
@@ -41,6 +41,17 @@ pin_project! {
 impl<R: Runtime, F, Fut> Run<R, F, Fut> {
     pub(crate) const fn new(acquire: Acquire<R>, operation: F) -> Self {
         Self { state: State::Waiting { acquire, operation: Some(operation) } }
+    }
+}
+
+impl<R: Runtime, F, Fut> Run<R, F, Fut> {
+    /// Why it waits (rule O2), while it does; see [`Acquire::explain`].
+    #[must_use]
+    pub fn explain(&self) -> Option<Waiting> {
+        match &self.state {
+            State::Waiting { acquire, .. } => acquire.explain(),
+            State::Running { .. } | State::Done => None,
+        }
     }
 }
 

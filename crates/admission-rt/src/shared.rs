@@ -16,6 +16,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ScopeId, TicketId};
 
@@ -26,8 +27,10 @@ use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
 use crate::runtime::Clock;
+use crate::sleep::Sleepers;
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
+use crate::waiting::{Found, Hook, LongWaits};
 use crate::{ChangeError, Limits, Scope};
 
 /// One coordinator.
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) guests: Guests,
     pub(crate) keys: Arc<Keys>,
     pub(crate) manner: Manner,
+    /// Who is told when a call has waited long.
+    hook: Option<Hook>,
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -56,7 +61,10 @@ pub(crate) struct State {
     pub(crate) waiters: Waiters,
     pub(crate) idle: Seats,
     pub(crate) closed: Seats,
+    pub(crate) sleepers: Sleepers,
     pub(crate) limits: InForce,
+    /// Those who may have to be reported, if anybody wants to know.
+    pub(crate) long_waits: Option<LongWaits>,
     /// How many times it was looked whether a provider is known.
     pub(crate) sightings: u64,
 }
@@ -69,17 +77,21 @@ impl Shared {
         names: Names,
         guests: Guests,
         manner: Manner,
+        long_wait: Option<(Duration, Hook)>,
     ) -> Arc<Self> {
+        let (after, hook) = long_wait.unzip();
         let state = State {
             core,
             alarms: Alarms::new(),
             waiters: Waiters::new(),
             idle: Seats::new(),
             closed: Seats::new(),
+            sleepers: Sleepers::new(),
             limits,
+            long_waits: after.map(LongWaits::new),
             sightings: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner })
+        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner, hook })
     }
 
     /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
@@ -94,13 +106,23 @@ impl Shared {
         let mut state = self.lock();
         let now = self.clock.now();
         let value = act(&mut state, now);
-        state.mark();
+        state.mark(now);
         let event = state.core.poll_event();
         if event.is_none() && state.is_quiet() {
             return (value, Unwind::new());
         }
         let unwind = self.follow_up(state, event, now);
         (value, unwind)
+    }
+
+    /// The time by the coordinator's clock, for what is only told: nothing is decided by it.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The wall clock's time, for stamps that people read (rule T4).
+    pub(crate) fn wall(&self) -> SystemTime {
+        self.clock.wall()
     }
 
     /// Who only reads is not to blame for a waker that panics.
@@ -190,10 +212,14 @@ impl Shared {
         let mut unwind = Unwind::new();
         let mut wakes = Wakes::new();
         let mut gone = Sightings::new();
+        let mut long = Vec::new();
         let mut now = Some(now);
         let mut has_armed = false;
         loop {
             let may_be_more = state.drain(event.take(), &mut wakes, &mut gone);
+            if let Some(long_waits) = &mut state.long_waits {
+                long.append(&mut long_waits.take());
+            }
             let wanted = state.wanted();
             let must_arm = state.alarms.must_move(|| wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
@@ -202,6 +228,7 @@ impl Shared {
                 drop(state);
                 self.guests.note(&mut gone);
                 wakes.wake(&mut unwind);
+                self.report(&mut long, &mut unwind);
                 now = None;
                 state = self.lock();
                 continue;
@@ -228,12 +255,33 @@ impl Shared {
         drop(state);
         self.guests.note(&mut gone);
         wakes.wake(&mut unwind);
+        self.report(&mut long, &mut unwind);
         unwind
+    }
+
+    /// Tells of those who have waited long: foreign code, like a wake, and after those.
+    fn report(&self, long: &mut Vec<Found>, unwind: &mut Unwind) {
+        if let (Some(hook), false) = (&self.hook, long.is_empty()) {
+            for waiting in self.in_words(&std::mem::take(long)) {
+                unwind.catch(|| hook(&waiting));
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock can only come from the clock, before anything was done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever lets go of a coordinator last, a permit in a panicking task perhaps, drops its alarms, and they
+/// are adapters' code.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for alarm in state.alarms.clear() {
+            quietly(|| drop(alarm));
+        }
     }
 }
 
@@ -250,12 +298,16 @@ impl State {
 
     /// When time alone next changes something.
     fn wanted(&self) -> Option<Instant> {
-        self.core.poll_timeout().filter(|at| *at < Instant::NEVER)
+        let core = self.core.poll_timeout().filter(|at| *at < Instant::NEVER);
+        let long_wait = self.long_waits.as_ref().and_then(LongWaits::next);
+        [core, self.sleepers.next(), long_wait].into_iter().flatten().min()
     }
 
     /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
     /// may take it away again.
-    fn mark(&mut self) {
+    fn mark(&mut self, now: Instant) {
+        self.sleepers.mark(now, &mut self.alarms);
+        self.mark_long_waits(now);
         if self.idle.waiting() > 0 && self.core.is_idle() {
             self.idle.mark(&mut self.alarms);
             self.watch_idle();
@@ -268,7 +320,11 @@ impl State {
     /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
     fn is_quiet(&self) -> bool {
         let must_arm = self.alarms.must_move(|| self.wanted());
-        let must_wake = self.idle.must_wake() || self.closed.must_wake() || self.alarms.any_lost();
+        let must_wake = self.idle.must_wake()
+            || self.closed.must_wake()
+            || self.sleepers.must_wake()
+            || self.long_waits.as_ref().is_some_and(LongWaits::must_tell)
+            || self.alarms.any_lost();
         !(must_arm || must_wake)
     }
 
@@ -298,6 +354,7 @@ impl State {
         while let Some((lost, told)) = self.alarms.next_lost() {
             let told = self.waiters.sweep(lost, told, &mut self.alarms, wakes);
             self.idle.sweep(lost, &mut self.alarms, wakes);
+            self.sleepers.sweep(lost, &mut self.alarms, wakes);
             self.alarms.told(lost, told, !wakes.is_full());
             if wakes.is_full() {
                 return true;
@@ -305,6 +362,7 @@ impl State {
         }
         self.idle.hand_out(wakes);
         self.closed.hand_out(wakes);
+        self.sleepers.hand_out(wakes);
         wakes.is_full()
     }
 }

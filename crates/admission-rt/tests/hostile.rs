@@ -397,6 +397,35 @@ fn neither_destructors_nor_bells_panic() {
 
 // rule W5
 #[test]
+fn whoever_lets_go_last_is_not_to_blame_for_an_alarm_that_panics() {
+    let world = World::new();
+    let _entered = world.enter();
+    for kind in 0..3 {
+        let (admission, a) = cooled(&world);
+        let mut waiting = Task::waiting(a.acquire());
+        world.advance_to(world.clock().now().as_nanos() / 1_000_000 + 1_000);
+        let permit = waiting.ready().unwrap();
+        drop((admission, waiting));
+        world.bursts.store(true, Ordering::SeqCst);
+        match kind {
+            // While its thread unwinds a second panic would abort the process.
+            0 => {
+                let unwinding = catch_unwind(AssertUnwindSafe(move || {
+                    let _last = (a, permit);
+                    panic!("the caller's own");
+                }));
+                assert_eq!(*unwinding.unwrap_err().downcast::<&str>().unwrap(), "the caller's own");
+            }
+            1 => drop((permit, a)),
+            _ => drop((a, permit)),
+        }
+        assert_eq!(world.faces(), 0, "the alarm is gone");
+        world.bursts.store(false, Ordering::SeqCst);
+    }
+}
+
+// rule W5
+#[test]
 fn a_call_that_starts_while_another_waker_panics_is_not_lost() {
     let world = World::new();
     let _entered = world.enter();

@@ -17,6 +17,7 @@ pub mod clocks;
 pub mod close;
 pub mod crowd;
 pub mod errors;
+pub mod explain;
 pub mod handoff;
 pub mod hostile;
 pub mod interval_limiter;
@@ -89,6 +90,12 @@ macro_rules! mount {
                 of_several_reasons_the_first_is_told
                 keys_are_compared_exactly
                 the_operations_errors_pass_through
+            }
+            explain {
+                a_call_that_waits_says_what_holds_it_back
+                whoever_waits_is_listed_in_order
+                a_refusal_says_who_has_the_key
+                a_call_that_waits_long_is_reported_once
             }
             handoff {
                 a_newcomer_that_may_start_starts_in_one_step
@@ -282,10 +289,12 @@ mod tests {
             include_str!("close.rs"),
             include_str!("crowd.rs"),
             include_str!("errors.rs"),
+            include_str!("explain.rs"),
             include_str!("handoff.rs"),
             include_str!("hostile.rs"),
             include_str!("interval_limiter.rs"),
             include_str!("limits.rs"),
+            include_str!("living.rs"),
             include_str!("order.rs"),
             include_str!("rate_limiter.rs"),
             include_str!("waiting.rs"),

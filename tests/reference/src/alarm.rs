@@ -36,7 +36,7 @@ impl Model {
             match record.stage {
                 Stage::Granted { until, .. } => instants.push(until),
                 Stage::Queued { .. } => instants.push(record.deadline.saturating_add(1)),
-                Stage::Running | Stage::Ended(_) => {}
+                Stage::Running { .. } | Stage::Ended(_) => {}
             }
         }
         for scope in self.providers.iter().map(|one| &one.scope).chain([&self.client]) {

@@ -83,6 +83,8 @@ impl Model {
             reason: record.late,
             held_by: self.held_by(record, self.now),
             retry_after: self.wait_until(self.estimate(record, 0, self.now)),
+            key_holder: self.key_holder_if(self.held_by(record, self.now), record),
+            limits_changed: false,
         }
     }
 
@@ -108,5 +110,5 @@ impl Model {
 
 /// A refusal that time cannot mend.
 pub(crate) fn flat(reason: Reason) -> Refusal {
-    Refusal { reason, held_by: None, retry_after: None }
+    Refusal { reason, held_by: None, retry_after: None, key_holder: None, limits_changed: false }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Standing {
 impl Standing {
     /// Whether this older ticket has precedence over a younger one of that provider.
     // rule E3
-    fn precedes(&self, provider: u32) -> bool {
+    pub(crate) fn precedes(&self, provider: u32) -> bool {
         match self.stops {
             Some(Side::Client) => true,
             Some(Side::Provider) => self.provider == provider,

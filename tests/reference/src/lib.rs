@@ -16,6 +16,7 @@
 //! | `living.rs` | what changes while it runs: L7, L8, L10 |
 //! | `judge.rs` | who may start: E1, E2, E3, E6, S2, and what is told of a hold |
 //! | `estimate.rs` | how long it may take: R1, R2, R3, L6 |
+//! | `explain.rs` | why a ticket waits, and who has its key: O2 |
 //! | `scope.rs` | limits and what they remember: L1 to L9, S4a |
 //! | `ticket.rs` | one ticket |
 //! | `alarm.rs` | when time alone changes something: T6 |
@@ -25,6 +26,7 @@
 
 mod alarm;
 mod estimate;
+mod explain;
 mod judge;
 mod living;
 mod model;
@@ -35,6 +37,6 @@ mod types;
 
 pub use model::Model;
 pub use types::{
-    Admitted, Change, Config, Counts, Event, Hold, Limits, Pacer, PacerView, Reason, Refusal, Request,
-    ScopeView, Side, Snapshot, State, Step, Ticket,
+    Admitted, Change, Config, Counts, Event, Explanation, HeldBack, Hold, KeyHolder, Limits, Pacer,
+    PacerView, Reason, Refusal, Request, ScopeView, Side, Snapshot, State, Step, Ticket,
 };

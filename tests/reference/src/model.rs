@@ -94,7 +94,7 @@ impl Model {
                     record.stage = Stage::Queued { passed_over: false };
                     record.polled_since = true; // rule S4a
                 }
-                Stage::Running | Stage::Ended(_) => {}
+                Stage::Running { .. } | Stage::Ended(_) => {}
             }
         }
         let waited = self.find(ticket).is_some_and(Record::is_queued);
@@ -102,12 +102,13 @@ impl Model {
         self.finish(Some(ticket));
         match self.find(ticket).map(|record| record.stage.clone()) {
             None => Step::Gone,
-            Some(Stage::Running) if started || waited => Step::Start,
-            Some(Stage::Running) => Step::Running,
+            Some(Stage::Running { .. }) if started || waited => Step::Start,
+            Some(Stage::Running { .. }) => Step::Running,
             Some(Stage::Queued { .. } | Stage::Granted { .. }) => Step::Wait,
             Some(Stage::Ended(refusal)) => {
+                let limits_changed = self.find(ticket).is_some_and(|record| self.has_other_limits(record));
                 self.remove(ticket);
-                Step::GiveUp(refusal)
+                Step::GiveUp(Refusal { limits_changed, ..refusal })
             }
         }
     }
@@ -373,7 +374,8 @@ impl Model {
             self.accept(newcomer);
             return Ok(Admitted::Queued(ticket));
         };
-        Err(Refusal { reason, held_by, retry_after })
+        let key_holder = self.key_holder_if(held_by, &newcomer);
+        Err(Refusal { reason, held_by, retry_after, key_holder, limits_changed: false })
     }
 
     /// The ticket that a request becomes if it is accepted.
@@ -401,7 +403,9 @@ impl Model {
             costs,
             deadline: timeout.min(max_wait),
             late,
+            submitted: self.now,
             stage: Stage::Queued { passed_over: false },
+            refused_by: None,
             exempt_client: false,
             exempt_provider: false,
             taken_back: false,
@@ -436,7 +440,7 @@ impl Model {
         }
         self.tell_pacers(ticket, |pacer, record| pacer.start(at, record));
         if let Some(record) = self.find_mut(ticket) {
-            record.stage = Stage::Running;
+            record.stage = Stage::Running { at };
         }
     }
 
@@ -456,7 +460,7 @@ impl Model {
                 self.tell_pacers(ticket, |pacer, record| pacer.enter(at, record));
                 true
             }
-            Some(Stage::Running | Stage::Ended(_)) | None => false,
+            Some(Stage::Running { .. } | Stage::Ended(_)) | None => false,
         }
     }
 
@@ -500,7 +504,10 @@ impl Model {
 
     /// Refuses an accepted ticket; its next step tells it.
     pub(crate) fn end(&mut self, ticket: Ticket, refusal: Refusal) {
+        let record = self.find(ticket).cloned();
+        let limits = record.and_then(|record| self.limits_of(&record, refusal.held_by));
         if let Some(record) = self.find_mut(ticket) {
+            record.refused_by = limits;
             record.stage = Stage::Ended(refusal);
             self.events.push(Event::Refused(ticket, refusal.reason));
         }

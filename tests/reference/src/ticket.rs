@@ -2,7 +2,7 @@
 //!
 //! Deliberately lacks every decision: it is only remembered here.
 
-use crate::types::{Reason, Refusal, Side, State, Ticket};
+use crate::types::{Limits, Reason, Refusal, Side, State, Ticket};
 
 /// Where a ticket is, with what belongs to that place.
 #[derive(Clone, Debug)]
@@ -20,7 +20,10 @@ pub(crate) enum Stage {
         until: u64,
     },
     /// It started.
-    Running,
+    Running {
+        /// When.
+        at: u64,
+    },
     /// It was refused.
     Ended(Refusal),
 }
@@ -37,7 +40,10 @@ pub(crate) struct Record {
     pub(crate) deadline: u64,
     /// The reason with which it does (rules W2 and R2).
     pub(crate) late: Reason,
+    pub(crate) submitted: u64,
     pub(crate) stage: Stage,
+    /// Once refused, the limits of the scope that held it back.
+    pub(crate) refused_by: Option<Limits>,
     /// Queued when the client was reset: its logs are not asked about it (rule D2).
     pub(crate) exempt_client: bool,
     /// The same for its provider.
@@ -62,7 +68,15 @@ impl Record {
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self.stage, Stage::Running)
+        matches!(self.stage, Stage::Running { .. })
+    }
+
+    /// When it was granted or, if it runs, started.
+    pub(crate) fn since(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Granted { at, .. } | Stage::Running { at } => Some(at),
+            Stage::Queued { .. } | Stage::Ended(_) => None,
+        }
     }
 
     /// Whether it holds its slots and its key.
@@ -93,7 +107,7 @@ impl Record {
         match &self.stage {
             Stage::Queued { passed_over } => State::Queued { passed_over: *passed_over },
             Stage::Granted { .. } => State::Granted,
-            Stage::Running => State::Running,
+            Stage::Running { .. } => State::Running,
             Stage::Ended(refusal) => State::Ended(refusal.reason),
         }
     }

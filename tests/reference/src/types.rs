@@ -135,6 +135,59 @@ pub struct Refusal {
     pub held_by: Option<Hold>,
     /// The estimate of rule R2, counted from the call that refused it.
     pub retry_after: Option<u64>,
+    /// Who had its key, if that is what held it back.
+    pub key_holder: Option<KeyHolder>,
+    /// Whether the scope of the limit that held it back has other limits when this is told.
+    pub limits_changed: bool,
+}
+
+/// The ticket that has a key (rule L1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// Which one.
+    pub ticket: Ticket,
+    /// Its provider.
+    pub provider: u32,
+    /// Whether it has started; if not, it is granted.
+    pub is_running: bool,
+    /// When it was granted or, if it runs, started.
+    pub since: u64,
+}
+
+/// Why a ticket stands where it stands (rule O2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Which ticket.
+    pub ticket: Ticket,
+    /// Where it is.
+    pub state: State,
+    /// Its provider.
+    pub provider: u32,
+    /// The logical call that it belongs to, if any.
+    pub key: Option<u64>,
+    /// When it was submitted.
+    pub submitted: u64,
+    /// When it was granted or, if it runs, started.
+    pub since: Option<u64>,
+    /// Its deadline, if it has one and has not started.
+    pub deadline: Option<u64>,
+    /// All that holds it back by itself, while it waits.
+    pub holds: Vec<HeldBack>,
+    /// Who has its key, if that is one of them.
+    pub key_holder: Option<KeyHolder>,
+    /// It does not start before, by its own pacers and cooldown; none if they do not hold it back.
+    pub earliest: Option<u64>,
+}
+
+/// One thing that holds a ticket back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// What.
+    pub hold: Hold,
+    /// The instant at which time ends it, if time alone does.
+    pub until: Option<u64>,
+    /// The other ticket that is in the way, for a key and for an older ticket.
+    pub by: Option<Ticket>,
 }
 
 /// One of a ticket's own two scopes.

@@ -6,7 +6,7 @@
 mod common;
 
 use admission_reference::{
-    Admitted, Config, Event, Hold, Limits, Model, Pacer, Reason, Refusal, Request, Side, State, Step, Ticket,
+    Admitted, Config, Event, Hold, Limits, Model, Pacer, Reason, Request, Side, State, Step, Ticket,
 };
 use common::*;
 
@@ -272,7 +272,7 @@ fn close_ends_everyone_who_waits() {
     model.handle_release(s, 200 * MS);
     assert_eq!(model.take_events(), []);
     let told = gives_up(&mut model, held[0], 200);
-    assert_eq!(told, Refusal { reason: Reason::Closed, held_by: None, retry_after: None });
+    assert_eq!(told, plain(Reason::Closed));
     assert_eq!(model.step(held[0], 200 * MS), Step::Gone);
 }
 

@@ -139,7 +139,7 @@ fn what_can_no_longer_fit_is_rejected() {
         let side = scope.map_or(Side::Client, |_| Side::Provider);
         let told = gives_up(&mut model, heavy, 10);
         let held_by = Some(Hold::Log(side, 0));
-        assert_eq!(told, Refusal { reason: Reason::ImpossibleCost, held_by, retry_after: None });
+        assert_eq!(told, Refusal { held_by, ..plain(Reason::ImpossibleCost) });
         assert_eq!(model.step(light, 1_000 * MS), Step::Start);
     }
 }
@@ -791,7 +791,7 @@ fn a_provider_is_removed() {
     ];
     assert_eq!(model.take_events(), expected);
     let told = gives_up(&mut model, is_granted, 6);
-    assert_eq!(told, Refusal { reason: Reason::Removed, held_by: None, retry_after: None });
+    assert_eq!(told, plain(Reason::Removed));
     assert_eq!(model.step(is_granted, 6 * MS), Step::Gone);
     // the call that runs, and the other grant
     assert_eq!(model.available(None, 0, 6 * MS), 2);

@@ -53,7 +53,7 @@ fn a_ticket_that_the_client_holds_back_stops_all() {
     starts(&mut model, &costing(A, 6), 0);
     queues(&mut model, &costing(A, 8), 1);
     let refusal = refuses(&mut model, &Request { wait: false, ..costing(B, 1) }, 2);
-    let expected = Refusal { reason: Reason::Exhausted, held_by: Some(Hold::Order), retry_after: None };
+    let expected = Refusal { held_by: Some(Hold::Order), ..plain(Reason::Exhausted) };
     assert_eq!(refusal, expected);
 }
 
@@ -358,7 +358,7 @@ fn max_wait_of_zero() {
     starts(&mut model, &ask(A), 0);
     let refusal = refuses(&mut model, &ask(A), 1);
     let held_by = Some(Hold::Concurrency(Side::Client));
-    assert_eq!(refusal, Refusal { reason: Reason::MaxWait, held_by, retry_after: None });
+    assert_eq!(refusal, Refusal { held_by, ..plain(Reason::MaxWait) });
 }
 
 // rule R2: one that waits longer all the same is never granted; a fresh estimate is told

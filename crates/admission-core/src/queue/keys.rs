@@ -113,6 +113,11 @@ impl Keys {
         index
     }
 
+    /// The ticket that is granted or running, or [`NIL`].
+    pub(crate) fn holder(&self, record: u32) -> u32 {
+        self.records.get(record).holder
+    }
+
     pub(crate) fn record(&mut self, record: u32) -> &mut Record {
         self.records.get_mut(record)
     }

@@ -18,7 +18,7 @@ use crate::scope::Ask;
 use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
 
 pub(crate) use self::keys::hash;
-pub(crate) use self::slab::{Flags, NIL, Slab, Slot, State};
+pub(crate) use self::slab::{Ending, Flags, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -159,12 +159,11 @@ impl Queue {
         self.lanes[provider as usize].metered
     }
 
-    /// Whether a ticket with this key is granted or running (rule L1).
-    pub(crate) fn is_busy(&mut self, key: Key) -> bool {
-        match self.keys.find(key, &self.slab) {
-            None => false,
-            Some(Entry::Sole(index)) => self.slab[index].state.holds_key(),
-            Some(Entry::Shared(record)) => self.keys.record(record).holder != NIL,
+    /// The ticket with this key that is granted or running, if one is (rule L1).
+    pub(crate) fn holder(&self, key: Key) -> Option<u32> {
+        match self.keys.find(key, &self.slab)? {
+            Entry::Sole(index) => Some(index).filter(|&index| self.slab[index].state.holds_key()),
+            Entry::Shared(record) => Some(self.keys.holder(record)).filter(|&index| index != NIL),
         }
     }
 
@@ -207,9 +206,9 @@ impl Queue {
         provider: u32,
         key: Option<Key>,
         costs: &[(UnitId, u64)],
-        deadline: Instant,
+        now: Instant,
     ) -> u32 {
-        let index = self.slab.insert(provider, key, deadline);
+        let index = self.slab.insert(provider, key, now);
         if self.more_units > 0 {
             let first = index as usize * self.more_units;
             if self.costs.len() < first + self.more_units {
@@ -233,6 +232,7 @@ impl Queue {
 
     /// A ticket whose grant is taken back waits again: passed over, or at its own place.
     pub(crate) fn requeue(&mut self, index: u32, aside: bool) {
+        self.slab[index].group = NIL;
         self.release_key(index);
         self.count_in(index);
         self.slab[index].flags.set(Flags::TAKEN_BACK);

@@ -1,13 +1,14 @@
 //! Tickets, each in a slot of one cache line, addressed by number.
 //!
-//! A slot's three links serve whichever structure its ticket is in: the tree of a line while it
-//! waits, the list of the hand-off while it is granted. It is never in two. A generation tells a
-//! ticket from a later one in the same slot.
+//! A slot's links serve whichever structure its ticket is in: the tree of a line while it waits, the
+//! list of the hand-off while it is granted. It is never in two. What no structure needs any more
+//! holds what is to be told of the ticket: since when it is granted or runs, and once it has ended,
+//! why. A generation tells a ticket from a later one in the same slot.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-use crate::{Hold, Instant, Key, Reason, Side, TicketId};
+use crate::{Hold, Instant, Key, KeyHolder, ProviderId, Reason, Side, TicketId};
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -46,20 +47,23 @@ impl State {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// The order of submission.
+    /// The order of submission; once ended, the limits that held it back, or since when its key was
+    /// held.
     pub(crate) seq: u64,
     key: u64,
     /// Expires after it; once running, the number of its start; once ended, the instant from which a
     /// retry may help.
     pub(crate) deadline: Instant,
-    /// When it was granted or, once running, started.
-    pub(crate) since: Instant,
+    pub(crate) submitted: Instant,
+    /// Once ended, with the other links, who held its key.
     pub(crate) left: u32,
     pub(crate) right: u32,
+    /// Once granted, a half of when; the other is in `group`.
     pub(crate) parent: u32,
+    /// The place of its provider; once ended, the number.
     pub(crate) provider: u32,
     generation: u32,
-    /// Its group among those that share its key, if there is one.
+    /// While it waits, its group among those that share its key, if there is one.
     pub(crate) group: u32,
     /// Once ended, what held it back.
     pub(crate) hold: Option<Hold>,
@@ -79,12 +83,77 @@ impl Slot {
         self.deadline.as_nanos()
     }
 
+    /// When it was granted or, once running, started. Of those only.
+    pub(crate) fn since(&self) -> Instant {
+        Instant::from_nanos(u64::from(self.parent) << 32 | u64::from(self.group))
+    }
+
+    fn set_since(&mut self, at: Instant) {
+        self.parent = (at.as_nanos() >> 32) as u32;
+        self.group = at.as_nanos() as u32;
+    }
+
+    /// It is granted now, and stands in no line and in no group.
+    pub(crate) fn grant(&mut self, now: Instant) {
+        self.state = State::Granted;
+        self.set_since(now);
+    }
+
     /// It starts now, as the `number`-th; nobody asks for its deadline any more.
     pub(crate) fn run(&mut self, now: Instant, number: u64) {
         self.state = State::Running;
-        self.since = now;
+        self.set_since(now);
         self.deadline = Instant::from_nanos(number);
     }
+
+    /// It has left whatever it was in, and keeps what its caller is to be told.
+    pub(crate) fn end(&mut self, ending: &Ending) {
+        self.state = State::Ended(ending.reason);
+        self.hold = ending.hold;
+        self.deadline = ending.retry_at;
+        self.provider = ending.provider;
+        self.seq = ending.limits;
+        if let Some(holder) = ending.key_holder {
+            self.flags.set(Flags::KEY_WAS_HELD);
+            if holder.is_running {
+                self.flags.set(Flags::HOLDER_RAN);
+            }
+            self.seq = holder.since.as_nanos();
+            self.left = holder.ticket.index;
+            self.right = holder.ticket.generation;
+            self.parent = holder.provider.number();
+        }
+    }
+
+    /// What the caller of an ended ticket is to be told.
+    pub(crate) fn ending(&self) -> Ending {
+        let reason = match self.state {
+            State::Ended(reason) => reason,
+            _ => Reason::Aborted,
+        };
+        let key_holder = self.flags.has(Flags::KEY_WAS_HELD).then(|| KeyHolder {
+            ticket: TicketId { index: self.left, generation: self.right },
+            provider: ProviderId::new(self.parent),
+            is_running: self.flags.has(Flags::HOLDER_RAN),
+            since: Instant::from_nanos(self.seq),
+        });
+        let Self { hold, deadline: retry_at, provider, seq: limits, .. } = *self;
+        Ending { reason, hold, retry_at, provider, limits, key_holder }
+    }
+}
+
+/// What is told of a ticket that ended without a start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) reason: Reason,
+    pub(crate) hold: Option<Hold>,
+    /// The instant from which a retry may help.
+    pub(crate) retry_at: Instant,
+    /// The number of its provider.
+    pub(crate) provider: u32,
+    /// The fingerprint of the limits that it was held back by, if those held it back.
+    pub(crate) limits: u64,
+    pub(crate) key_holder: Option<KeyHolder>,
 }
 
 /// What else is to be remembered of a ticket.
@@ -104,6 +173,10 @@ impl Flags {
     pub(crate) const FULL_TIME: u16 = 1 << 4;
     /// Its deadline is the coordinator's longest wait, not its own (rule R2).
     pub(crate) const MAX_WAIT: u16 = 1 << 5;
+    /// It ended while somebody else had its key, of whom it knows.
+    const KEY_WAS_HELD: u16 = 1 << 6;
+    /// That one was running.
+    const HOLDER_RAN: u16 = 1 << 7;
 
     pub(crate) fn has(self, flag: u16) -> bool {
         self.0 & flag != 0
@@ -171,7 +244,7 @@ impl Slab {
     }
 
     /// A slot for the next ticket in the order of submission.
-    pub(crate) fn insert(&mut self, provider: u32, key: Option<Key>, deadline: Instant) -> u32 {
+    pub(crate) fn insert(&mut self, provider: u32, key: Option<Key>, now: Instant) -> u32 {
         let mut flags = Flags::default();
         if key.is_some() {
             flags.set(Flags::KEYED);
@@ -179,8 +252,8 @@ impl Slab {
         let mut slot = Slot {
             seq: self.next_seq,
             key: key.map_or(0, |key| key.0),
-            deadline,
-            since: Instant::ZERO,
+            deadline: Instant::NEVER,
+            submitted: now,
             left: NIL,
             right: NIL,
             parent: NIL,

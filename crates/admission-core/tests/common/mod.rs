@@ -47,6 +47,7 @@ pub(crate) struct Pair {
     /// When each ticket was refused, by the model's number.
     refused_at: Vec<u64>,
     alarm_is_exact: bool,
+    compared: u64,
     pub(crate) grants: u64,
     pub(crate) refusals: u64,
     pub(crate) take_backs: u64,
@@ -62,6 +63,7 @@ impl Pair {
             refused_at: Vec::new(),
             // Of the client's budgets the alarm knows only what they say of the first that is ready.
             alarm_is_exact: !config.client.pacers.iter().any(is_log),
+            compared: 0,
             grants: 0,
             refusals: 0,
             take_backs: 0,
@@ -83,7 +85,17 @@ impl Pair {
                 let theirs = self.model.step(*ticket, now);
                 let refused_at = self.refused_at.get(*ticket as usize).copied().unwrap_or(now);
                 let elapsed = now.min(u64::MAX - 1).max(self.seen()).saturating_sub(refused_at);
-                same("step", &ours, &step(theirs, if refused_at == u64::MAX { 0 } else { elapsed }))?;
+                let elapsed = if refused_at == u64::MAX { 0 } else { elapsed };
+                match (ours, theirs) {
+                    (core::Step::GiveUp(ours), model::Step::GiveUp(theirs)) => {
+                        self.same_refusal("step", &ours, theirs, elapsed)?;
+                    }
+                    (core::Step::Start, model::Step::Start)
+                    | (core::Step::Wait, model::Step::Wait)
+                    | (core::Step::Running, model::Step::Running)
+                    | (core::Step::Gone, model::Step::Gone) => {}
+                    (ours, theirs) => return Err(format!("step: core {ours:?}, model {theirs:?}")),
+                }
             }
             Call::Release(ticket) => {
                 self.core.handle_release(self.ticket(*ticket), at);
@@ -166,7 +178,7 @@ impl Pair {
             }
             (Err(ours), Err(theirs)) => {
                 self.refusals += 1;
-                same("refusal", &ours, &refusal(theirs, 0))
+                self.same_refusal("refusal", &ours, theirs, 0)
             }
             (ours, theirs) => Err(format!("request: core {ours:?}, model {theirs:?}")),
         }
@@ -214,7 +226,92 @@ impl Pair {
             let ours = self.core.not_before(ProviderId::new(provider)).as_nanos();
             same("not before", &ours, &self.model.not_before(provider))?;
         }
+        // They cost as much as all the rest, so with many waiting only some calls are looked at.
+        self.compared += 1;
+        if self.core.counts().queued <= 3 || self.compared % 4 == 0 {
+            self.compare_explanations()?;
+        }
         self.compare_snapshots()
+    }
+
+    // rule O2
+    fn compare_explanations(&self) -> Result<(), String> {
+        let theirs = self.model.explain_queued();
+        let waiting: Vec<TicketId> = theirs.iter().map(|told| self.ticket(told.ticket)).collect();
+        same("those who wait", &self.core.queued_tickets(), &waiting)?;
+        let in_flight = (0..self.tickets()).rev().take(16).filter(|&ticket| {
+            let state = self.model.state(ticket);
+            matches!(state, Some(model::State::Granted | model::State::Running))
+        });
+        for theirs in in_flight.filter_map(|ticket| self.model.explain(ticket)).chain(theirs) {
+            let name = format!("explanation of {}", theirs.ticket);
+            let ours = self.core.explain(self.ticket(theirs.ticket));
+            let ours = ours.ok_or_else(|| format!("no {name}: {theirs:?}"))?;
+            if ours.holds.is_empty() && ours.since.is_none() {
+                return Err(format!("nothing holds {} back", theirs.ticket));
+            }
+            same(&name, &ours, &self.explanation(theirs, &ours))?;
+        }
+        Ok(())
+    }
+
+    /// The model's explanation as the core would tell it. (Its type can only be had from the core.)
+    fn explanation(&self, theirs: model::Explanation, ours: &core::Explanation) -> core::Explanation {
+        let instant = |at: Option<u64>| at.map(Instant::from_nanos);
+        let mut told = ours.clone();
+        told.at = Instant::from_nanos(self.seen());
+        told.state = match theirs.state {
+            model::State::Queued { passed_over: false } => core::TicketState::Queued,
+            model::State::Queued { passed_over: true } => core::TicketState::PassedOver,
+            model::State::Granted => core::TicketState::Granted,
+            model::State::Running => core::TicketState::Running,
+            model::State::Ended(_) => unreachable!("only those who are there are explained"),
+        };
+        told.provider = ProviderId::new(theirs.provider);
+        told.key = theirs.key.map(Key);
+        told.submitted = Instant::from_nanos(theirs.submitted);
+        told.since = instant(theirs.since);
+        told.deadline = instant(theirs.deadline);
+        told.earliest = instant(theirs.earliest);
+        // One too many or too few is told by the number of them.
+        let mut blank = ours.holds.first().copied();
+        told.holds.clear();
+        for held in theirs.holds {
+            let Some(one) = &mut blank else { break };
+            one.hold = hold(held.hold);
+            one.until = instant(held.until);
+            one.by = held.by.map(|ticket| self.ticket(ticket));
+            told.holds.push(*one);
+        }
+        told.key_holder = theirs.key_holder.and_then(|holder| self.key_holder(holder, ours.key_holder));
+        told
+    }
+
+    fn key_holder(&self, theirs: model::KeyHolder, ours: Option<core::KeyHolder>) -> Option<core::KeyHolder> {
+        let mut told = ours?;
+        told.ticket = self.ticket(theirs.ticket);
+        told.provider = ProviderId::new(theirs.provider);
+        told.is_running = theirs.is_running;
+        told.since = Instant::from_nanos(theirs.since);
+        Some(told)
+    }
+
+    /// The model tells the wait from the call that refused, the core from the call that tells.
+    fn same_refusal(
+        &self,
+        what: &str,
+        ours: &core::Refusal,
+        theirs: model::Refusal,
+        elapsed: u64,
+    ) -> Result<(), String> {
+        let wait = theirs.retry_after.map(|wait| wait.saturating_sub(elapsed)).filter(|&wait| wait > 0);
+        let mut told = core::Refusal::new(reason(theirs.reason));
+        told.held_by = theirs.held_by.map(hold);
+        told.retry_after = wait.map(Duration::from_nanos);
+        told.limits_changed = theirs.limits_changed;
+        told.key_holder = theirs.key_holder.and_then(|holder| self.key_holder(holder, ours.key_holder));
+        same("whether a key's holder is known", &ours.key_holder.is_some(), &theirs.key_holder.is_some())?;
+        same(what, ours, &told)
     }
 
     fn compare_snapshots(&self) -> Result<(), String> {
@@ -335,32 +432,16 @@ fn side(side: model::Side) -> core::Side {
     }
 }
 
-fn step(step: model::Step, elapsed: u64) -> core::Step {
-    match step {
-        model::Step::Start => core::Step::Start,
-        model::Step::Wait => core::Step::Wait,
-        model::Step::Running => core::Step::Running,
-        model::Step::Gone => core::Step::Gone,
-        model::Step::GiveUp(why) => core::Step::GiveUp(refusal(why, elapsed)),
-    }
-}
-
-/// The model tells the wait from the call that refused, the core from the call that tells.
-fn refusal(refusal: model::Refusal, elapsed: u64) -> core::Refusal {
-    let wait = refusal.retry_after.map(|wait| wait.saturating_sub(elapsed)).filter(|&wait| wait > 0);
-    core::Refusal {
-        reason: reason(refusal.reason),
-        held_by: refusal.held_by.map(|hold| match hold {
-            model::Hold::Concurrency(of) => core::Hold::Concurrency(side(of)),
-            model::Hold::HandOff(of) => core::Hold::HandOff(side(of)),
-            model::Hold::Cooldown => core::Hold::Cooldown,
-            model::Hold::Interval(of, pacer) => core::Hold::Interval(side(of), pacer),
-            model::Hold::Log(of, pacer) => core::Hold::Log(side(of), pacer),
-            model::Hold::Key => core::Hold::Key,
-            model::Hold::Order => core::Hold::Order,
-            model::Hold::Unpolled => core::Hold::Unpolled,
-        }),
-        retry_after: wait.map(Duration::from_nanos),
+fn hold(hold: model::Hold) -> core::Hold {
+    match hold {
+        model::Hold::Concurrency(of) => core::Hold::Concurrency(side(of)),
+        model::Hold::HandOff(of) => core::Hold::HandOff(side(of)),
+        model::Hold::Cooldown => core::Hold::Cooldown,
+        model::Hold::Interval(of, pacer) => core::Hold::Interval(side(of), pacer),
+        model::Hold::Log(of, pacer) => core::Hold::Log(side(of), pacer),
+        model::Hold::Key => core::Hold::Key,
+        model::Hold::Order => core::Hold::Order,
+        model::Hold::Unpolled => core::Hold::Unpolled,
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct World {
     dead: AtomicBool,
     /// Whether making an alarm panics.
     pub(crate) breaks: AtomicBool,
+    /// Whether dropping an alarm panics.
+    pub(crate) bursts: AtomicBool,
     /// Whether alarms ring from inside `arm` when they are due at once.
     pub(crate) rings_inside: AtomicUsize,
     /// What happens inside the next `arm`.
@@ -136,6 +138,7 @@ impl Drop for HandAlarm {
     fn drop(&mut self) {
         self.face.state.lock().unwrap().due = None;
         self.world.faces.lock().unwrap().retain(|face| !Arc::ptr_eq(face, &self.face));
+        assert!(!self.world.bursts.load(Ordering::SeqCst), "the alarm's own");
     }
 }
 
@@ -174,6 +177,7 @@ impl World {
             faces: Mutex::default(),
             dead: AtomicBool::new(false),
             breaks: AtomicBool::new(false),
+            bursts: AtomicBool::new(false),
             rings_inside: AtomicUsize::new(0),
             inside: Mutex::default(),
             when_asked: Mutex::default(),

@@ -5,7 +5,9 @@
 // each suite uses its own part of these
 #![allow(dead_code)]
 
-use admission_reference::{Admitted, Config, Counts, Limits, Model, Pacer, Refusal, Request, Step, Ticket};
+use admission_reference::{
+    Admitted, Config, Counts, Limits, Model, Pacer, Reason, Refusal, Request, Step, Ticket,
+};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const MINUTE: u64 = 60_000;
@@ -107,4 +109,9 @@ pub(crate) fn counts(running: u32, queued: u32, granted: u32) -> Counts {
 
 pub(crate) fn wake(model: &Model) -> Option<u64> {
     model.poll_timeout().map(|at| at / MS)
+}
+
+/// A refusal of which nothing more is told.
+pub(crate) fn plain(reason: Reason) -> Refusal {
+    Refusal { reason, held_by: None, retry_after: None, key_holder: None, limits_changed: false }
 }

@@ -1,0 +1,196 @@
+//! Why a ticket waits, until when, and who is in its way, as transcripts (rule O2).
+//!
+//! Each explanation is compared with the reference model elsewhere, over many histories; here they can
+//! be read.
+
+mod transcript;
+
+use admission_core::{Explanation, TicketState};
+use transcript::*;
+
+impl Play {
+    #[track_caller]
+    fn explains(&self, ticket: TicketId) -> Explanation {
+        self.core.explain(ticket).expect("a ticket that has not ended")
+    }
+
+    /// What holds a ticket back, and until when.
+    #[track_caller]
+    fn holds(&self, ticket: TicketId) -> Vec<(Hold, Option<Instant>)> {
+        self.explains(ticket).holds.iter().map(|held| (held.hold, held.until)).collect()
+    }
+
+    /// The older tickets that go before this one.
+    #[track_caller]
+    fn older(&self, ticket: TicketId) -> Vec<TicketId> {
+        let holds = self.explains(ticket).holds;
+        let order = holds.iter().filter(|held| held.hold == Hold::Order);
+        order.map(|held| held.by.expect("an older ticket")).collect()
+    }
+}
+
+const BY_PROVIDER: Side = Side::Provider;
+const BY_CLIENT: Side = Side::Client;
+
+// rules O2, E1: all of it, the provider's before the client's
+#[test]
+fn everything_that_holds_a_ticket_back_is_listed() {
+    let limits = quota(1, 400).interval(ms(100)).max_concurrent(1);
+    let mut play = Play::new(conc(1).interval(ms(50)), &[limits]);
+    play.starts(10, &ask(A).key(Key(7)));
+    play.cooldown(10, A, 200);
+    let waits = play.queues(20, &ask(A).key(Key(7)).timeout(ms(1_000)));
+    let expected = [
+        (Hold::Key, None),
+        (Hold::Concurrency(BY_PROVIDER), None),
+        (Hold::Cooldown, Some(at(210))),
+        (Hold::Log(BY_PROVIDER, 0), Some(at(410))),
+        (Hold::Interval(BY_PROVIDER, 1), Some(at(110))),
+        (Hold::Concurrency(BY_CLIENT), None),
+        (Hold::Interval(BY_CLIENT, 0), Some(at(60))),
+    ];
+    assert_eq!(play.holds(waits), expected);
+    let told = play.explains(waits);
+    assert_eq!((told.at, told.state, told.provider), (at(20), TicketState::Queued, A));
+    assert_eq!((told.key, told.submitted, told.since), (Some(Key(7)), at(20), None));
+    assert_eq!((told.deadline, told.earliest), (Some(at(1_020)), Some(at(410))));
+}
+
+// rules O2, T6: as of the latest call
+#[test]
+fn what_is_over_is_not_listed() {
+    let mut play = Play::new(free(), &[gap(100).max_concurrent(1)]);
+    play.starts(0, &ask(A));
+    let waits = play.queues(10, &ask(A));
+    let slot = (Hold::Concurrency(BY_PROVIDER), None);
+    assert_eq!(play.holds(waits), [slot, (Hold::Interval(BY_PROVIDER, 0), Some(at(100)))]);
+    play.time(100);
+    assert_eq!((play.holds(waits), play.explains(waits).earliest), (vec![slot], None));
+    assert_eq!(play.core.explain(waits), play.core.explain(waits), "looking changes nothing");
+}
+
+// rules O2, E6: a key and who has it, here or at another provider
+#[test]
+fn the_holder_of_a_key_is_named() {
+    let mut play = Play::new(free(), &[free(), free()]);
+    let holder = play.queues(5, &ask(B).key(Key(1)).deferred());
+    let waits = play.queues(10, &ask(A).key(Key(1)));
+    let held = play.explains(waits).holds;
+    assert_eq!((held.len(), held[0].hold, held[0].by), (1, Hold::Key, Some(holder)));
+    let told = play.explains(waits).key_holder.expect("somebody has it");
+    assert_eq!((told.ticket, told.provider, told.is_running, told.since), (holder, B, false, at(5)));
+    assert_eq!(play.step(30, holder), Step::Start);
+    let told = play.explains(waits).key_holder.expect("somebody has it");
+    assert_eq!((told.is_running, told.since), (true, at(30)));
+    play.settle(40, holder);
+    let told = play.explains(waits);
+    assert_eq!((told.state, told.since, told.key_holder), (TicketState::Granted, Some(at(40)), None));
+}
+
+// rules O2, E3: an older one that its provider's budgets hold back, and one that the client's do
+#[test]
+fn the_older_tickets_that_go_first_are_named() {
+    let costs = |cost| [(TOKENS, cost)];
+    let mut play = Play::new(tokens(20, 1_000), &[tokens(10, 500), free()]);
+    play.starts(0, &ask(A).costs(&costs(8)));
+    play.starts(0, &ask(B).costs(&costs(10)));
+    let a = play.queues(1, &ask(A).costs(&costs(5)));
+    let b = play.queues(1, &ask(B).costs(&costs(3)));
+    let (a2, b2) = (play.queues(1, &ask(A)), play.queues(1, &ask(B)));
+    assert_eq!((play.older(a), play.older(b)), (vec![], vec![]));
+    assert_eq!((play.older(a2), play.older(b2)), (vec![a, b], vec![b]));
+    // By nothing else, for they cost nothing there.
+    assert_eq!(play.holds(b2), [(Hold::Order, None)]);
+    assert_eq!(play.explains(b2).earliest, None);
+    // Whoever something else holds back, too, stops nobody.
+    play.cooldown(2, A, 300);
+    assert_eq!(play.older(a2), [b]);
+    assert_eq!(play.older(b2), [b]);
+}
+
+// rules O2, S2, S4: a grant that has not started, and one that nobody took
+#[test]
+fn a_hand_off_and_a_ticket_that_is_passed_over() {
+    let mut play = Play::new(free(), &[gap(100)]);
+    let a = play.queues(0, &ask(A).deferred());
+    let b = play.queues(1, &ask(A));
+    assert_eq!(play.holds(b), [(Hold::HandOff(BY_PROVIDER), None)]);
+    let told = play.explains(a);
+    assert_eq!((told.state, told.submitted, told.since), (TicketState::Granted, at(0), Some(at(0))));
+    assert_eq!((told.holds, told.earliest), (vec![], Some(at(1))));
+    play.time(200);
+    let told = play.explains(a);
+    assert_eq!((told.state, told.submitted, told.since), (TicketState::PassedOver, at(0), None));
+    assert_eq!(play.holds(a), [(Hold::Unpolled, None), (Hold::HandOff(BY_PROVIDER), None)]);
+    assert_eq!(play.step(210, b), Step::Start);
+    let expected = [(Hold::Unpolled, None), (Hold::Interval(BY_PROVIDER, 0), Some(at(310)))];
+    assert_eq!((play.holds(a).as_slice(), play.explains(a).earliest), (&expected[..], Some(at(310))));
+    let told = play.explains(b);
+    assert_eq!((told.state, told.submitted, told.since), (TicketState::Running, at(1), Some(at(210))));
+    assert_eq!((told.holds, told.earliest, told.deadline), (vec![], None, None));
+}
+
+// rules O2, L9: what time alone does not free has no instant, but no start is earlier than this
+#[test]
+fn a_window_that_waits_for_a_call_to_settle() {
+    let log = admission_core::Log::new(1, ms(100)).until_settled();
+    let mut play = Play::new(free(), &[free().pacer(Pacer::Log(log))]);
+    let a = play.starts(0, &ask(A));
+    let b = play.queues(10, &ask(A));
+    assert_eq!(play.holds(b), [(Hold::Log(BY_PROVIDER, 0), None)]);
+    assert_eq!(play.explains(b).earliest, Some(at(110)));
+    play.settle(50, a);
+    assert_eq!(play.holds(b), [(Hold::Log(BY_PROVIDER, 0), Some(at(150)))]);
+}
+
+// rules O2, L5, T2: for ever
+#[test]
+fn what_never_ends_has_no_instant() {
+    let mut play = Play::new(free(), &[free()]);
+    play.core.cooldown(A, std::time::Duration::MAX, at(0)).unwrap();
+    let waits = play.queues(1, &ask(A));
+    assert_eq!(play.holds(waits), [(Hold::Cooldown, None)]);
+    assert_eq!(play.explains(waits).earliest, Some(Instant::NEVER));
+}
+
+// rules O2, W1: those who wait, in the order of submission
+#[test]
+fn who_waits_is_listed_in_order() {
+    let mut play = Play::new(conc(1), &[free(), free()]);
+    let running = play.starts(0, &ask(A));
+    let b = play.queues(1, &ask(B).key(Key(1)));
+    let b2 = play.queues(1, &ask(B).key(Key(1)));
+    play.settle(2, running);
+    let a = play.queues(3, &ask(A).deferred());
+    assert_eq!(play.core.queued_tickets(), [b2, a]);
+    // The grant is taken back: that ticket is still the oldest, and passed over.
+    play.time(202);
+    assert_eq!(play.core.queued_tickets(), [b, a]);
+    assert_eq!(play.explains(b).state, TicketState::PassedOver);
+    assert_eq!(play.explains(b2).state, TicketState::Granted);
+    play.abort(203, a);
+    assert_eq!((play.core.queued_tickets(), play.core.explain(a)), (vec![b], None));
+    assert_eq!(play.core.explain(running), None);
+}
+
+// rules O2, R1: a refusal by a key says who has it, at once or told later
+#[test]
+fn a_refusal_names_the_holder_of_the_key() {
+    let mut play = Play::new(free(), &[free(), conc(1)]);
+    let holder = play.starts(5, &ask(A).key(Key(1)));
+    let refused = play.refuses(10, &ask(B).key(Key(1)).at_once());
+    let told = refused.key_holder.expect("somebody has it");
+    assert_eq!(refused.held_by, Some(Hold::Key));
+    assert_eq!((told.ticket, told.provider, told.is_running, told.since), (holder, A, true, at(5)));
+    // Kept for one that expires, though the key is free when its caller hears of it.
+    let late = play.queues(10, &ask(B).key(Key(1)).timeout(ms(20)));
+    play.time(31);
+    play.settle(40, holder);
+    play.starts(50, &ask(B).key(Key(1)));
+    let refused = play.gives_up(60, late);
+    assert_eq!((refused.reason, refused.held_by), (Reason::AdmissionTimeout, Some(Hold::Key)));
+    assert_eq!(refused.key_holder, Some(told));
+    // Nothing of it is told where something else held the ticket back.
+    let refused = play.refuses(70, &ask(B).at_once());
+    assert_eq!((refused.held_by, refused.key_holder), (Some(Hold::Concurrency(BY_PROVIDER)), None));
+}
