@@ -10,6 +10,7 @@ mod audit;
 mod explain;
 
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -725,16 +726,24 @@ impl Coordinator {
     ///
     /// # Cost
     ///
-    /// O(providers), and memory for the answer.
+    /// O(providers), O(grants that have not started), and memory for the answer; however many wait.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let now = self.seen;
+        let mut first_due = vec![Instant::NEVER; self.providers.len() as usize];
+        self.hand_off.each(self.queue.slab(), |index, at| {
+            let first = &mut first_due[self.queue.slot(index).provider as usize];
+            *first = at.min(*first);
+        });
+        let first_due_of_all = first_due.iter().copied().min().unwrap_or(Instant::NEVER);
         let here = (0..self.providers.len()).filter(|&place| self.providers.standing(place).is_here());
-        let snapshot = |scope: &Scope, queued| ScopeSnapshot::of(scope, queued, &self.hand_off, now);
+        let snapshot =
+            |scope: &Scope, queued, due| ScopeSnapshot::of(scope, queued, &self.hand_off, due, now);
         let mut providers: Vec<_> = here
             .map(|place| {
                 let id = ProviderId(self.providers.number(place));
-                (id, snapshot(&self.providers[place], self.queue.queued_at(place)))
+                let due = first_due[place as usize];
+                (id, snapshot(&self.providers[place], self.queue.queued_at(place), due))
             })
             .collect();
         providers.sort_unstable_by_key(|(id, _)| *id);
@@ -743,7 +752,7 @@ impl Coordinator {
             is_closed: self.is_closed,
             max_queued: self.max_queued,
             next: self.poll_timeout(),
-            client: snapshot(&self.client, self.queue.queued()),
+            client: snapshot(&self.client, self.queue.queued(), first_due_of_all),
             providers,
         }
     }

@@ -844,6 +844,7 @@ fn what_is_kept_of_a_removed_name() {
         counts: counts(1, 0, 0),
         pacers: vec![PacerView::Log { spent: 4, left: 6 }, PacerView::Interval { next: 30 * MS }],
         not_before: 50 * MS,
+        next: Some(30 * MS),
     };
     assert_eq!(view(&model, A), expected);
     // rule L1: the running call counts in its concurrency; rule L8: and can be corrected
@@ -947,6 +948,7 @@ fn a_snapshot_tells_of_every_scope() {
             counts: counts(1, 3, 0),
             pacers: vec![PacerView::Log { spent: 1, left: 9 }],
             not_before: 0,
+            next: Some(1_010 * MS),
         },
         providers: vec![
             (
@@ -959,9 +961,18 @@ fn a_snapshot_tells_of_every_scope() {
                         PacerView::Log { spent: 4, left: 16 },
                     ],
                     not_before: 0,
+                    next: Some(110 * MS),
                 },
             ),
-            (B, ScopeView { counts: counts(0, 1, 0), pacers: Vec::new(), not_before: 320 * MS }),
+            (
+                B,
+                ScopeView {
+                    counts: counts(0, 1, 0),
+                    pacers: Vec::new(),
+                    not_before: 320 * MS,
+                    next: Some(320 * MS),
+                },
+            ),
         ],
         next: Some(110 * MS),
     };
