@@ -792,6 +792,12 @@ impl Coordinator {
         self.newcomer_costs.len() as u16 + 1
     }
 
+    /// Whether a provider is here, or can be made (rule L10).
+    fn can_have(&self, provider: ProviderId) -> bool {
+        let can_make = self.providers.template.is_some() && !self.is_closed;
+        can_make || self.providers.find(provider.0).is_some()
+    }
+
     /// The place of a provider that is here, made from the template if need be (rule L10).
     fn find_or_make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
         if let Some(place) = self.providers.find(provider.0) {
@@ -847,9 +853,10 @@ impl Coordinator {
     }
 
     fn change_limits(&mut self, scope: ScopeId, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
-        let can_make = self.providers.template.is_some() && !self.is_closed;
-        if !can_make {
-            self.find_scope(scope)?;
+        if let ScopeId::Provider(provider) = scope {
+            if !self.can_have(provider) {
+                return Err(ChangeError::UnknownProvider);
+            }
         }
         limits.check(self.units()).map_err(ChangeError::Limits)?;
         let place = match scope {
@@ -1126,12 +1133,13 @@ impl Coordinator {
         if self.is_closed {
             return refuse(Reason::Closed);
         }
+        let is_unit_unknown = request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len());
+        if is_unit_unknown && self.can_have(request.provider) {
+            return refuse(Reason::UnknownUnit);
+        }
         let Ok(provider) = self.find_or_make(request.provider, now) else {
             return refuse(Reason::UnknownProvider);
         };
-        if request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len()) {
-            return refuse(Reason::UnknownUnit);
-        }
         self.newcomer_costs.fill(0);
         add_costs(&mut self.newcomer_costs, request.costs);
         let ask = Ask { costs: &self.newcomer_costs, exempt: false };

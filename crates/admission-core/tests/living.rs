@@ -661,3 +661,15 @@ fn a_scope_changes_with_nobody_waiting() {
     play.time(5_000);
     assert_eq!(next(&play), (None, None, None));
 }
+
+// rules D5, L10: nobody is made for a request that is out of order; an unknown provider is told first
+#[test]
+fn an_unknown_unit_makes_no_provider() {
+    let costs = [(UnitId::new(9), 1)];
+    let mut play = templated(free());
+    assert_eq!(play.refuses(0, &ask(NEW).costs(&costs)).reason, Reason::UnknownUnit);
+    assert!(!play.is_here(NEW));
+    let mut play = Play::new(free(), &[free()]);
+    assert_eq!(play.refuses(0, &ask(NEW).costs(&costs)).reason, Reason::UnknownProvider);
+    assert_eq!(play.refuses(0, &ask(A).costs(&costs)).reason, Reason::UnknownUnit);
+}
