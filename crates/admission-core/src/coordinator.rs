@@ -10,6 +10,7 @@ mod audit;
 mod explain;
 
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -725,16 +726,24 @@ impl Coordinator {
     ///
     /// # Cost
     ///
-    /// O(providers), and memory for the answer.
+    /// O(providers), O(grants that have not started), and memory for the answer; however many wait.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let now = self.seen;
+        let mut first_due = vec![Instant::NEVER; self.providers.len() as usize];
+        self.hand_off.each(self.queue.slab(), |index, at| {
+            let first = &mut first_due[self.queue.slot(index).provider as usize];
+            *first = at.min(*first);
+        });
+        let first_due_of_all = first_due.iter().copied().min().unwrap_or(Instant::NEVER);
         let here = (0..self.providers.len()).filter(|&place| self.providers.standing(place).is_here());
-        let snapshot = |scope: &Scope, queued| ScopeSnapshot::of(scope, queued, &self.hand_off, now);
+        let snapshot =
+            |scope: &Scope, queued, due| ScopeSnapshot::of(scope, queued, &self.hand_off, due, now);
         let mut providers: Vec<_> = here
             .map(|place| {
                 let id = ProviderId(self.providers.number(place));
-                (id, snapshot(&self.providers[place], self.queue.queued_at(place)))
+                let due = first_due[place as usize];
+                (id, snapshot(&self.providers[place], self.queue.queued_at(place), due))
             })
             .collect();
         providers.sort_unstable_by_key(|(id, _)| *id);
@@ -743,7 +752,7 @@ impl Coordinator {
             is_closed: self.is_closed,
             max_queued: self.max_queued,
             next: self.poll_timeout(),
-            client: snapshot(&self.client, self.queue.queued()),
+            client: snapshot(&self.client, self.queue.queued(), first_due_of_all),
             providers,
         }
     }
@@ -781,6 +790,12 @@ impl Coordinator {
 
     fn units(&self) -> u16 {
         self.newcomer_costs.len() as u16 + 1
+    }
+
+    /// Whether a provider is here, or can be made (rule L10).
+    fn can_have(&self, provider: ProviderId) -> bool {
+        let can_make = self.providers.template.is_some() && !self.is_closed;
+        can_make || self.providers.find(provider.0).is_some()
     }
 
     /// The place of a provider that is here, made from the template if need be (rule L10).
@@ -838,9 +853,10 @@ impl Coordinator {
     }
 
     fn change_limits(&mut self, scope: ScopeId, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
-        let can_make = self.providers.template.is_some() && !self.is_closed;
-        if !can_make {
-            self.find_scope(scope)?;
+        if let ScopeId::Provider(provider) = scope {
+            if !self.can_have(provider) {
+                return Err(ChangeError::UnknownProvider);
+            }
         }
         limits.check(self.units()).map_err(ChangeError::Limits)?;
         let place = match scope {
@@ -1117,12 +1133,13 @@ impl Coordinator {
         if self.is_closed {
             return refuse(Reason::Closed);
         }
+        let is_unit_unknown = request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len());
+        if is_unit_unknown && self.can_have(request.provider) {
+            return refuse(Reason::UnknownUnit);
+        }
         let Ok(provider) = self.find_or_make(request.provider, now) else {
             return refuse(Reason::UnknownProvider);
         };
-        if request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len()) {
-            return refuse(Reason::UnknownUnit);
-        }
         self.newcomer_costs.fill(0);
         add_costs(&mut self.newcomer_costs, request.costs);
         let ask = Ask { costs: &self.newcomer_costs, exempt: false };

@@ -92,6 +92,17 @@ impl HandOff {
         self.lists.iter().filter_map(due).min()
     }
 
+    /// Tells of every grant, with the instant at which it is to be taken back.
+    pub(crate) fn each(&self, slab: &Slab, mut found: impl FnMut(u32, Instant)) {
+        for list in &self.lists {
+            let mut index = list.first;
+            while index != NIL {
+                found(index, slab[index].since().plus(list.nanos));
+                index = slab[index].right;
+            }
+        }
+    }
+
     /// Adds the grants that are due to be taken back to `found`.
     pub(crate) fn due(&self, slab: &Slab, now: Instant, found: &mut Vec<u32>) {
         for list in &self.lists {

@@ -19,7 +19,10 @@ pub struct Snapshot {
     pub is_closed: bool,
     /// How many tickets may wait.
     pub max_queued: u32,
-    /// The next instant at which time alone may change something.
+    /// The next alarm, as [`Coordinator::poll_timeout`](crate::Coordinator::poll_timeout) tells it: when
+    /// time alone may next do something for those who wait. `None` with an empty queue, unless somebody
+    /// waits for idle with a grant out (rule T6); when a scope changes all the same is
+    /// [`ScopeSnapshot::next`].
     pub next: Option<Instant>,
     /// Everything together.
     pub client: ScopeSnapshot,
@@ -43,6 +46,12 @@ pub struct ScopeSnapshot {
     pub not_before: Option<Instant>,
     /// The hand-off time that its next grant gets.
     pub hand_off: Duration,
+    /// The next instant at which time alone changes something here, whether or not anybody waits: its
+    /// cooldown or one of its intervals is over, the oldest start leaves one of its windows, or the
+    /// hand-off time of one of its grants is over. For the client: of every grant, and of its own pacers,
+    /// but not of its providers' pacers and cooldowns. Deadlines are not in it, for that would take a look
+    /// at everybody who waits; [`Snapshot::next`] has the first of them.
+    pub next: Option<Instant>,
     /// Its pacers, in the order of its limits.
     pub pacers: Vec<PacerSnapshot>,
 }
@@ -72,20 +81,38 @@ pub enum PacerSnapshot {
 }
 
 impl ScopeSnapshot {
-    pub(crate) fn of(scope: &Scope, queued: u32, hand_off: &HandOff, now: Instant) -> Self {
+    /// `first_due`: when the first grant of the scope is to be taken back, or never.
+    pub(crate) fn of(
+        scope: &Scope,
+        queued: u32,
+        hand_off: &HandOff,
+        first_due: Instant,
+        now: Instant,
+    ) -> Self {
+        let not_before = (scope.not_before > now).then_some(scope.not_before);
+        let pacers: Vec<_> = scope.pacers.iter().map(|pacer| PacerSnapshot::of(pacer, now)).collect();
+        let next =
+            pacers.iter().filter_map(PacerSnapshot::next).chain(not_before).fold(first_due, Instant::min);
         Self {
+            next: (next < Instant::NEVER).then_some(next),
             running: scope.running,
             granted: scope.granted,
             queued,
             max_concurrent: (scope.max_concurrent < u32::MAX).then_some(scope.max_concurrent),
-            not_before: (scope.not_before > now).then_some(scope.not_before),
+            not_before,
             hand_off: hand_off.time(scope.halvings),
-            pacers: scope.pacers.iter().map(|pacer| PacerSnapshot::of(pacer, now)).collect(),
+            pacers,
         }
     }
 }
 
 impl PacerSnapshot {
+    fn next(&self) -> Option<Instant> {
+        match self {
+            Self::Interval { next } | Self::Log { next, .. } => *next,
+        }
+    }
+
     fn of(pacer: &Pacer, now: Instant) -> Self {
         match pacer {
             Pacer::Interval(interval) => Self::Interval {

@@ -571,8 +571,14 @@ fn a_snapshot_tells_of_every_scope() {
     let PacerSnapshot::Log { next, .. } = play.view(A).pacers[2] else { panic!("a log") };
     assert_eq!(next, None);
 
+    // The interval is over first; the client has no such thing, and a log of its own.
+    assert_eq!((play.view(A).next, play.view(B).next), (Some(at(110)), Some(at(320))));
+    assert_eq!(seen.client.next, Some(at(1_010)));
+
     play.time(200);
     play.granted(&[a2]);
+    // The grant will be taken back.
+    assert_eq!((play.view(A).next, play.core.snapshot().client.next), (Some(at(400)), Some(at(400))));
     assert_eq!(counts(&play.view(A)), (1, 1, 1));
     assert_eq!(play.logs(A), [(7, 3), (7, 13)]);
     assert_eq!(play.core.snapshot(), play.core.snapshot(), "looking changes nothing");
@@ -632,4 +638,38 @@ fn an_impossible_cost_that_would_be_possible_again() {
     let told = play.gives_up(3, heavy[1]);
     assert_eq!((told.reason, told.held_by), (Reason::ImpossibleCost, Some(Hold::Log(Side::Client, 0))));
     assert!(told.limits_changed);
+}
+
+// rules O1, T6: when a scope changes by itself is told with an empty queue too, where no alarm is set
+#[test]
+fn a_scope_changes_with_nobody_waiting() {
+    let mut play = Play::new(quota(3, 1_000), &[quota(3, 500).interval(ms(100)), free()]);
+    play.starts(0, &ask(A));
+    play.starts(100, &ask(A));
+    let next = |play: &Play| (play.view(A).next, play.view(B).next, play.core.snapshot().client.next);
+    assert_eq!(next(&play), (Some(at(200)), None, Some(at(1_000))));
+    play.time(200);
+    assert_eq!(next(&play).0, Some(at(500)));
+    play.cooldown(200, B, 40);
+    let granted = play.queues(210, &ask(B).deferred());
+    assert_eq!((next(&play).1, play.core.snapshot().next), (Some(at(240)), Some(at(240))));
+    play.time(240);
+    assert_eq!(play.counts(), (2, 0, 1));
+    assert_eq!(next(&play), (Some(at(500)), Some(at(440)), Some(at(440))));
+    assert_eq!(play.step(300, granted), Step::Start);
+    assert_eq!((next(&play).1, play.core.snapshot().next), (None, None));
+    play.time(5_000);
+    assert_eq!(next(&play), (None, None, None));
+}
+
+// rules D5, L10: nobody is made for a request that is out of order; an unknown provider is told first
+#[test]
+fn an_unknown_unit_makes_no_provider() {
+    let costs = [(UnitId::new(9), 1)];
+    let mut play = templated(free());
+    assert_eq!(play.refuses(0, &ask(NEW).costs(&costs)).reason, Reason::UnknownUnit);
+    assert!(!play.is_here(NEW));
+    let mut play = Play::new(free(), &[free()]);
+    assert_eq!(play.refuses(0, &ask(NEW).costs(&costs)).reason, Reason::UnknownProvider);
+    assert_eq!(play.refuses(0, &ask(A).costs(&costs)).reason, Reason::UnknownUnit);
 }

@@ -136,7 +136,7 @@ impl Model {
 
     /// Whether a provider is there, or can be made.
     // rule L10; rule D5: closed comes first, so that a closed coordinator makes nothing
-    fn can_demand(&self, name: u32) -> bool {
+    pub(crate) fn can_demand(&self, name: u32) -> bool {
         self.has_scope(Some(name)) || (self.template.is_some() && !self.closed)
     }
 

@@ -330,13 +330,14 @@ impl Model {
         if self.closed {
             return Err(flat(Reason::Closed));
         }
-        // rule L10: on demand, if there is a template
-        if !self.demand(request.provider) {
+        if !self.can_demand(request.provider) {
             return Err(flat(Reason::UnknownProvider));
         }
         if request.costs.iter().any(|&(unit, _)| unit >= self.units) {
             return Err(flat(Reason::UnknownUnit));
         }
+        // rule L10: on demand, if there is a template
+        self.demand(request.provider);
         let newcomer = self.newcomer(request);
         let ticket = newcomer.ticket;
         if let Some(log) = self.impossible(&newcomer) {

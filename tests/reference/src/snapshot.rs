@@ -4,7 +4,7 @@
 
 use crate::model::Model;
 use crate::scope::spent;
-use crate::ticket::Record;
+use crate::ticket::{Record, Stage};
 use crate::types::{Counts, Pacer, PacerView, ScopeView, Snapshot};
 
 impl Model {
@@ -26,7 +26,29 @@ impl Model {
             counts: self.counts_in(scope),
             pacers: (0..its.pacers.len()).map(|index| self.pacer_view(scope, index)).collect(),
             not_before: its.not_before,
+            next: self.next_in(scope),
         }
+    }
+
+    // rule O1: next instant at which something can change
+    fn next_in(&self, scope: Option<u32>) -> Option<u64> {
+        let its = self.scope(scope);
+        let mut instants = vec![its.not_before];
+        for pacer in &its.pacers {
+            match pacer.rule {
+                Pacer::Interval { .. } => instants.push(pacer.gap_over()),
+                Pacer::Log { .. } => {
+                    let spent = pacer.entries.iter().filter(|entry| entry.cost > 0);
+                    instants.extend(spent.map(|entry| entry.at.saturating_add(pacer.span())));
+                }
+            }
+        }
+        for record in self.tickets.iter().filter(|record| record.is_in(scope)) {
+            if let Stage::Granted { until, .. } = record.stage {
+                instants.push(until);
+            }
+        }
+        instants.into_iter().filter(|&at| at > self.now && at < u64::MAX).min()
     }
 
     /// How many tickets of a scope are where.

@@ -297,7 +297,7 @@ pub struct Snapshot {
     pub client: ScopeView,
     /// Each provider that is there, by its name, in the order of the names.
     pub providers: Vec<(u32, ScopeView)>,
-    /// The next instant at which something can change by itself, as the alarm tells it.
+    /// The next instant at which something can change by itself for those who wait, as the alarm tells it.
     pub next: Option<u64>,
 }
 
@@ -310,6 +310,9 @@ pub struct ScopeView {
     pub pacers: Vec<PacerView>,
     /// The instant before which nothing of it starts; 0 for the client (rule L5).
     pub not_before: u64,
+    /// The next instant at which something of its own changes by itself, whether or not anybody waits:
+    /// cooldown, interval, window, hand-off.
+    pub next: Option<u64>,
 }
 
 /// How one pacer stands.

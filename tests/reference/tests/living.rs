@@ -588,16 +588,19 @@ fn a_provider_is_added() {
 // rule L10: a template makes one on demand for each new name, by a request
 #[test]
 fn a_request_makes_a_provider() {
-    let mut model = templated(conc(1));
+    let mut model = templated(Limits { max_concurrent: Some(1), pacers: vec![tokens(5, 1_000)] });
     starts(&mut model, &ask(9), 0);
     let waits = queues(&mut model, &ask(9), 0);
     assert_eq!(model.providers(), [A, 9]);
     // those of the build are not the template's
     starts(&mut model, &ask(A), 0);
     starts(&mut model, &ask(A), 0);
-    // also one that is refused after its provider is known (D5), until the next call
+    // not one that is out of order
     let unknown = Request { costs: vec![(9, 1)], ..ask(5) };
     assert_eq!(refuses(&mut model, &unknown, 1).reason, Reason::UnknownUnit);
+    assert_eq!(model.providers(), [A, 9]);
+    // also one that is refused by its limits, until the next call
+    assert_eq!(refuses(&mut model, &costing(5, 6), 1).reason, Reason::ImpossibleCost);
     assert_eq!(model.providers(), [A, 5, 9]);
     model.handle_timeout(MS);
     assert_eq!(model.providers(), [A, 9]);
@@ -844,6 +847,7 @@ fn what_is_kept_of_a_removed_name() {
         counts: counts(1, 0, 0),
         pacers: vec![PacerView::Log { spent: 4, left: 6 }, PacerView::Interval { next: 30 * MS }],
         not_before: 50 * MS,
+        next: Some(30 * MS),
     };
     assert_eq!(view(&model, A), expected);
     // rule L1: the running call counts in its concurrency; rule L8: and can be corrected
@@ -947,6 +951,7 @@ fn a_snapshot_tells_of_every_scope() {
             counts: counts(1, 3, 0),
             pacers: vec![PacerView::Log { spent: 1, left: 9 }],
             not_before: 0,
+            next: Some(1_010 * MS),
         },
         providers: vec![
             (
@@ -959,9 +964,18 @@ fn a_snapshot_tells_of_every_scope() {
                         PacerView::Log { spent: 4, left: 16 },
                     ],
                     not_before: 0,
+                    next: Some(110 * MS),
                 },
             ),
-            (B, ScopeView { counts: counts(0, 1, 0), pacers: Vec::new(), not_before: 320 * MS }),
+            (
+                B,
+                ScopeView {
+                    counts: counts(0, 1, 0),
+                    pacers: Vec::new(),
+                    not_before: 320 * MS,
+                    next: Some(320 * MS),
+                },
+            ),
         ],
         next: Some(110 * MS),
     };

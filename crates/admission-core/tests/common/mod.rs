@@ -340,6 +340,7 @@ impl Pair {
             let paced: Vec<[u64; 2]> =
                 theirs.pacers.iter().map(|pacer| their_pacer(pacer, self.seen())).collect();
             same("pacers", &pacers, &paced)?;
+            same("the next change in a scope", &ours.next.map(Instant::as_nanos), &theirs.next)?;
         }
         Ok(())
     }
