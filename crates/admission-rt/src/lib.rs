@@ -73,6 +73,7 @@ mod run;
 pub mod runtime;
 mod shared;
 mod slab;
+mod sleep_alarm;
 mod snapshot;
 mod unwind;
 mod waiters;
