@@ -16,6 +16,7 @@ mod check;
 mod ci;
 mod conformance;
 mod rows;
+mod rust_version;
 mod source;
 mod test_matrix;
 mod tidy;

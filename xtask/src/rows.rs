@@ -269,7 +269,8 @@ fn keep(row: &str, printed: &[String]) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn target_folder() -> Result<PathBuf, String> {
+/// Where cargo builds.
+pub(crate) fn target_folder() -> Result<PathBuf, String> {
     let root = workspace::root()?;
     Ok(env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set)))
 }

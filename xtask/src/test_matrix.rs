@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::bare_metal;
 use crate::rows::{self, Row, Step};
+use crate::rust_version;
 
 /// Run the rows of the test matrix one by one, with a table at the end.
 #[derive(Args, Default)]
@@ -126,6 +127,7 @@ fn matrix() -> Vec<Row> {
             .quick(),
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
+    rows.push(rust_version::row());
     rows.extend(bare_metal::rows());
     rows
 }

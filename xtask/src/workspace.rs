@@ -166,8 +166,8 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) -> Result<(), String>
             {
                 walk(root, &path, files)?;
             }
-        } else {
-            // A picture has no text, but a link may lead to it.
+        } else if name != ".git" {
+            // In a second work tree `.git` is a file. A picture has no text, but a link may lead to it.
             let text = String::from_utf8(fs::read(&path).map_err(problem)?).unwrap_or_default();
             files.push(File::new(relative(root, &path), text));
         }

@@ -4,11 +4,11 @@
 //! serves callers on async-std and on their next runtime at once. Nothing depends on this crate unless
 //! it is asked to, and no feature that is on by default brings it in.
 //!
-//! Owns: the alarm and the aliases. Lacks, on purpose: a task, any sleep in a waiting future, and any
-//! decision: the coordinator's clock decides, the alarm only wakes it.
+//! Owns: what the alarm sleeps by, and the aliases. Lacks, on purpose: a task, any sleep in a waiting
+//! future, and any decision: the coordinator's clock decides, the alarm only wakes it.
 //!
-//! The alarm is [`async_std::task::sleep`] in a box, made anew whenever the alarm is armed, and polled
-//! with a waker that belongs to the coordinator. async-std has no public timer that can be set again.
+//! The alarm sleeps by [`async_std::task::sleep`] in a box, since async-std has no public timer with a
+//! name.
 //! Beneath it there is one, that of async-io, and this crate could name that directly; but then it would
 //! be `admission-smol` under another name, tied to the version of async-io that async-std happens to
 //! use. The price is one allocation per arming, which is one per start in a paced queue. The timers
@@ -34,14 +34,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
-use std::time::Duration;
 
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn, SystemClock};
+use admission_rt::runtime::{Bell, Clock, Runtime, RuntimeId, SleepAlarm, Spawn, SystemClock};
 use async_std::task::sleep;
 
 /// The coordinator's handle.
@@ -68,7 +65,7 @@ pub type IntervalLimiter = admission_rt::IntervalLimiter<AsyncStd>;
 pub struct AsyncStd;
 
 impl Runtime for AsyncStd {
-    type Alarm = AsyncStdAlarm;
+    type Alarm = SleepAlarm<Sleep>;
 
     fn clock() -> Arc<dyn Clock> {
         Arc::new(SystemClock::new())
@@ -79,8 +76,8 @@ impl Runtime for AsyncStd {
         Some(RuntimeId::new::<AsyncStd>(0))
     }
 
-    fn alarm(bell: Bell) -> AsyncStdAlarm {
-        AsyncStdAlarm { sleep: None, waker: bell.waker(), bell }
+    fn alarm(bell: Bell) -> Self::Alarm {
+        SleepAlarm::new(bell, |time| Box::pin(sleep(time)))
     }
 }
 
@@ -93,86 +90,5 @@ impl Spawn for AsyncStd {
     }
 }
 
-/// A sleep whose waker is the bell. It takes its timer away when it is dropped.
-pub struct AsyncStdAlarm {
-    sleep: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    waker: Waker,
-    bell: Bell,
-}
-
-impl Alarm for AsyncStdAlarm {
-    fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
-        self.sleep = None;
-        let Some(delay) = delay else { return Ok(()) };
-        let mut sleep = Box::pin(sleep(delay.min(LONGEST)));
-        // A sleep begins with its first poll.
-        if sleep.as_mut().poll(&mut Context::from_waker(&self.waker)).is_ready() {
-            self.bell.ring();
-        } else {
-            self.sleep = Some(sleep);
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for AsyncStdAlarm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncStdAlarm").field("armed", &self.sleep.is_some()).finish_non_exhaustive()
-    }
-}
-
-/// The longest sleep that is asked of the reactor. What is longer is waited for in pieces.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use super::*;
-
-    /// async-std, with somebody looking at its timer whenever it was armed.
-    struct Watched;
-
-    struct WatchedAlarm(AsyncStdAlarm);
-
-    /// Whether there was a timer, each time the alarm was armed.
-    static SET: Mutex<Vec<bool>> = Mutex::new(Vec::new());
-
-    impl Runtime for Watched {
-        type Alarm = WatchedAlarm;
-
-        fn clock() -> Arc<dyn Clock> {
-            AsyncStd::clock()
-        }
-
-        fn current() -> Option<RuntimeId> {
-            Some(RuntimeId::new::<Self>(0))
-        }
-
-        fn alarm(bell: Bell) -> WatchedAlarm {
-            WatchedAlarm(AsyncStd::alarm(bell))
-        }
-    }
-
-    impl Alarm for WatchedAlarm {
-        fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
-            let answer = self.0.arm(delay);
-            SET.lock().unwrap().push(self.0.sleep.is_some());
-            answer
-        }
-    }
-
-    // rules T6, W5
-    #[test]
-    fn a_wait_that_is_dropped_leaves_no_timer() {
-        let hour = Duration::from_secs(3_600);
-        let admission = admission_rt::Admission::<Watched>::builder().provider("a", |p| p.interval(hour));
-        let a = admission.build().unwrap().provider("a").unwrap();
-        drop(a.try_acquire().unwrap());
-        let mut waiting = a.acquire();
-        assert!(waiting.poll_acquire(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert_eq!(*SET.lock().unwrap(), [true]);
-        drop(waiting);
-        assert_eq!(*SET.lock().unwrap(), [true, false]);
-    }
-}
+/// What [`sleep`] gives has no name. It takes its timer away when it is dropped.
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;

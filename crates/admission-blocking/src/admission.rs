@@ -1,12 +1,14 @@
 //! The handles of a coordinator and of its providers, with waits that block.
 //!
-//! Owns: nothing beyond the handles of [`admission_rt`] that it wraps. Lacks what those have and what
-//! does not wait, as far as it is rare: `on::<Blocking>()` gives them.
+//! Owns: nothing beyond the handles of [`admission_rt`] that it wraps, method by method, so that whoever
+//! waits with threads needs no other crate. Lacks rules: what a method means is said over there.
 
 use std::time::Duration;
 
 use admission_rt::runtime::Runtime;
-use admission_rt::{AbortSignal, Counts, Key, Permit, Rejected, RunError, UnknownProvider};
+use admission_rt::{
+    AbortSignal, ChangeError, Counts, Key, Limits, Permit, Rejected, RunError, Snapshot, UnknownProvider,
+};
 
 use crate::{Acquire, Blocking, Builder, Call, block_on};
 
@@ -25,13 +27,55 @@ impl Admission {
         Builder::from(admission_rt::Admission::builder())
     }
 
-    /// A handle of one provider. Look it up once and keep it: its calls then compare no names.
+    /// A handle of one provider. Look it up once and keep it: its calls then compare no names. With a
+    /// [template](Builder::template) any name will do.
     ///
     /// # Errors
     ///
     /// [`UnknownProvider`] when there is no provider of this name, and no template to make one.
     pub fn provider(&self, name: &str) -> Result<Provider, UnknownProvider> {
         self.inner.provider(name).map(Provider::from)
+    }
+
+    /// Adds a provider while the coordinator is in use (rule L10); see
+    /// [`add_provider`](admission_rt::Admission::add_provider).
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says that it is there already, or what is wrong with its limits; then nothing
+    /// changes.
+    pub fn add_provider(
+        &self,
+        name: &str,
+        limits: impl FnOnce(Limits) -> Limits,
+    ) -> Result<Provider, ChangeError> {
+        self.inner.add_provider(name, limits).map(Provider::from)
+    }
+
+    /// Removes a provider (rule L10): threads that are parked for it return with
+    /// [`Rejected::Removed`], and what runs goes on. See
+    /// [`remove_provider`](admission_rt::Admission::remove_provider).
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::UnknownProvider`] when there is no provider with this name.
+    pub fn remove_provider(&self, name: &str) -> Result<(), ChangeError> {
+        self.inner.remove_provider(name)
+    }
+
+    /// Changes the client-wide limits while calls wait and run (rule L7). The closure begins with no
+    /// limits: what it does not state is not limited any more. See [`Provider::set_limits`].
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says what is wrong with the limits; then nothing changes.
+    pub fn set_limits(&self, limits: impl FnOnce(Limits) -> Limits) -> Result<(), ChangeError> {
+        self.inner.set_limits(limits)
+    }
+
+    /// Changes how many calls may wait (rule L7). Lowering it refuses nobody who waits.
+    pub fn set_max_queued(&self, calls: u32) {
+        self.inner.set_max_queued(calls);
     }
 
     /// Starts nothing of a provider for `delay` from now; see [`Provider::cooldown`].
@@ -78,6 +122,13 @@ impl Admission {
         self.inner.counts()
     }
 
+    /// What it looks like from outside, to be printed, or read field by field (rule O1); see
+    /// [`snapshot`](admission_rt::Admission::snapshot).
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
     /// The same coordinator, for callers in another runtime. It keeps its clock.
     #[must_use]
     pub fn on<S: Runtime>(&self) -> admission_rt::Admission<S> {
@@ -91,7 +142,8 @@ impl From<admission_rt::Admission<Blocking>> for Admission {
     }
 }
 
-/// A provider, to send calls to. Cheap to clone, and keeps the coordinator alive.
+/// A provider, to send calls to. Cheap to clone, and keeps the coordinator alive. It means its name,
+/// whatever becomes of that (rule L10).
 #[derive(Clone, Debug)]
 pub struct Provider {
     inner: admission_rt::Provider<Blocking>,
@@ -186,6 +238,19 @@ impl Provider {
     /// [`UnknownProvider`] when there is no such provider at the moment.
     pub fn reset(&self) -> Result<(), UnknownProvider> {
         self.inner.reset()
+    }
+
+    /// Changes its limits while calls wait and run (rule L7). The closure begins with no limits: what
+    /// it does not state is not limited any more. Threads whose turn has come by it go on, and those
+    /// whose call can no longer fit return with [`Rejected::ImpossibleCost`]; see
+    /// [`set_limits`](admission_rt::Provider::set_limits).
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`] says what is wrong with the limits, or that the provider was removed; then
+    /// nothing changes.
+    pub fn set_limits(&self, limits: impl FnOnce(Limits) -> Limits) -> Result<(), ChangeError> {
+        self.inner.set_limits(limits)
     }
 
     /// The same provider, for callers in another runtime.

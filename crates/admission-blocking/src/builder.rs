@@ -1,8 +1,8 @@
 //! What the handles are built with: the builders of [`admission_rt`], ending in the handles of this
 //! crate.
 //!
-//! Owns: the list of their settings. Lacks any meaning of its own for one of them; a setting that is not
-//! in the list is made on the builder of [`admission_rt`], from which [`From`] makes one of these.
+//! Owns: the list of their settings, which is the whole list of theirs. Lacks any meaning of its own for
+//! one of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +74,9 @@ builder! {
     fn paced(interval: Interval);
     /// Registers an upstream under a name, with limits of its own.
     fn provider(name: impl Into<Arc<str>>, limits: impl FnOnce(Limits) -> Limits);
+    /// The limits of each provider that is not registered: any name is one then, made on demand
+    /// (rule L10).
+    fn template(limits: impl FnOnce(Limits) -> Limits);
     /// Takes time from another clock than the machine's (rule T5).
     fn clock(clock: Arc<dyn Clock>);
 }

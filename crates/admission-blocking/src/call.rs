@@ -2,8 +2,14 @@
 //!
 //! Owns: the order of things around an operation. It is called on the thread that waited, outside any
 //! poll, so it may block as long as it likes; its permit is released when it has returned or panicked
-//! (rule W7). Lacks futures: but for [`Call::enqueue`], nothing is left for later.
+//! (rule W7), or just before it is called if the call is an interval limiter's (rule I3). Lacks futures:
+//! but for [`Call::enqueue`], nothing is left for later.
 
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use admission_rt::{AbortSignal, Key, Permit, Rejected, RunError};
@@ -16,15 +22,9 @@ use crate::{Blocking, block_on};
 #[must_use = "a call does nothing until it is begun"]
 pub struct Call {
     inner: admission_rt::Call<Blocking>,
-    until_called: bool,
 }
 
 impl Call {
-    /// For calls that let go of their permit when the operation is called (rule I3).
-    pub(crate) fn until_called(inner: admission_rt::Call<Blocking>) -> Self {
-        Self { inner, until_called: true }
-    }
-
     /// Names the call: while another with the same key is granted or running, this one waits
     /// (rule L1).
     pub fn key(self, key: impl Into<Key>) -> Self {
@@ -48,7 +48,8 @@ impl Call {
         self.with(|call| call.abort_signal(signal))
     }
 
-    /// Blocks until it is this call's turn, and gives a [`Permit`] to hold while it runs.
+    /// Blocks until it is this call's turn, and gives a [`Permit`] to hold while it runs. One from an
+    /// [`IntervalLimiter`](crate::IntervalLimiter) is to be dropped as soon as the call has started.
     ///
     /// # Errors
     ///
@@ -77,15 +78,28 @@ impl Call {
     /// Blocks until it is this call's turn, calls the operation on this thread, and releases the permit
     /// when it has returned or panicked.
     ///
+    /// A call of an [`IntervalLimiter`](crate::IntervalLimiter) keeps no permit while its operation
+    /// runs: it lets go just before, key and all, so that the operations of several threads may overlap
+    /// (rule I3).
+    ///
     /// # Errors
     ///
     /// [`Rejected`] says why the operation was not called.
     pub fn run<T>(self, operation: impl FnOnce() -> T) -> Result<T, Rejected> {
-        let until_called = self.until_called;
-        let permit = Some(self.acquire()?).filter(|_| !until_called);
-        let output = operation();
-        drop(permit);
-        Ok(output)
+        // The async face calls an operation that only says so and never ends, and then holds for it
+        // whatever this kind of call holds while it runs.
+        let is_called = Cell::new(false);
+        let mut running = pin!(self.inner.run(|| {
+            is_called.set(true);
+            pending::<Infallible>()
+        }));
+        block_on(poll_fn(|cx| match running.as_mut().poll(cx) {
+            Poll::Ready(Err(rejected)) => Poll::Ready(Err(rejected)),
+            Poll::Ready(Ok(never)) => match never {},
+            Poll::Pending if is_called.get() => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        }))?;
+        Ok(operation())
     }
 
     /// Like [`run`](Self::run), for operations that may fail: one error type for both.
@@ -98,13 +112,13 @@ impl Call {
     }
 
     fn with(self, option: impl FnOnce(admission_rt::Call<Blocking>) -> admission_rt::Call<Blocking>) -> Self {
-        Self { inner: option(self.inner), until_called: self.until_called }
+        Self { inner: option(self.inner) }
     }
 }
 
 impl From<admission_rt::Call<Blocking>> for Call {
     fn from(inner: admission_rt::Call<Blocking>) -> Self {
-        Self { inner, until_called: false }
+        Self { inner }
     }
 }
 

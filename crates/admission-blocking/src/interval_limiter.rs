@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use admission_rt::runtime::Runtime;
-use admission_rt::{AbortSignal, Counts, Rejected, RunError};
+use admission_rt::{AbortSignal, ChangeError, Counts, Rejected, RunError};
 
 use crate::{Blocking, Call, IntervalLimiterBuilder, block_on};
 
@@ -39,7 +39,8 @@ impl IntervalLimiter {
     }
 
     /// Blocks until it is this call's turn, after one last look at the signal lets go of what it
-    /// waited with, and calls the operation on this thread (rule I3).
+    /// waited with, and calls the operation on this thread (rule I3). While it runs nothing is held: the
+    /// next may start an interval later, however long it takes.
     ///
     /// # Errors
     ///
@@ -71,16 +72,28 @@ impl IntervalLimiter {
         block_on(self.inner.acquire())
     }
 
-    /// A call without options, to add some: a timeout, a signal, a key. A permit from it is to be
-    /// dropped as soon as the call has started.
+    /// A call without options, to add some: a timeout, a signal, a key. With [`run`](Call::run) it lets
+    /// go just before the operation is called; a permit from [`acquire`](Call::acquire) is to be dropped
+    /// as soon as the call has started.
     pub fn call(&self) -> Call {
-        Call::until_called(self.inner.call())
+        Call::from(self.inner.call())
     }
 
     /// How many callers wait, are granted, or are between their start and the call of their operation.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.inner.counts()
+    }
+
+    /// Changes the interval while callers wait; it runs from the last start (rule L7). The margin stays
+    /// as it was built.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::ZeroInterval`](admission_rt::BuildError::ZeroInterval) (rule I2), and nothing
+    /// changes.
+    pub fn set_interval(&self, interval: Duration) -> Result<(), ChangeError> {
+        self.inner.set_interval(interval)
     }
 
     /// Refuses every caller that waits, and every later one (rule W4).

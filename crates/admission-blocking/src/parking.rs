@@ -8,8 +8,8 @@
 //! Lacks, on purpose: a duty of its own for a thread that runs. Only one that parks leads, so however
 //! long an operation takes it keeps no alarm from ringing as long as anybody waits.
 //!
-//! The lot has one lock. Under it nothing is rung and nobody's future is polled; to wake a parked
-//! thread is all that happens there.
+//! The lot has one lock. Nothing is rung, woken, polled or dropped under it: who is to be roused is taken
+//! out, and roused when the lock is gone.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -70,30 +70,37 @@ pub struct BlockingAlarm {
 impl Alarm for BlockingAlarm {
     fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
         let mut lot = Lot::lock();
-        self.disarm(&mut lot);
+        let old = self.disarm(&mut lot);
+        let mut leader = None;
         if let Some(delay) = delay {
             let due = CLOCK.now() + delay;
             self.due = Some(due);
             lot.alarms.insert((due, self.number), self.bell.clone());
             if due < lot.asleep {
-                lot.rouse();
+                leader = lot.rouse();
             }
+        }
+        drop(lot);
+        drop(old);
+        if let Some(leader) = leader {
+            leader.look_again();
         }
         Ok(())
     }
 }
 
 impl BlockingAlarm {
-    fn disarm(&mut self, lot: &mut Lot) {
-        if let Some(due) = self.due.take() {
-            lot.alarms.remove(&(due, self.number));
-        }
+    /// Takes its entry out, to be dropped outside the lock.
+    fn disarm(&mut self, lot: &mut Lot) -> Option<Bell> {
+        let due = self.due.take()?;
+        lot.alarms.remove(&(due, self.number))
     }
 }
 
 impl Drop for BlockingAlarm {
     fn drop(&mut self) {
-        self.disarm(&mut Lot::lock());
+        let old = self.disarm(&mut Lot::lock());
+        drop(old);
     }
 }
 
@@ -105,10 +112,25 @@ impl Drop for BlockingAlarm {
 ///
 /// It may be called on any thread, but one that belongs to an executor is better not blocked. Nor should
 /// another executor's `block_on` be called inside the future: the thread would park over there, and ring
-/// no alarm while it does.
+/// no alarm while it does. Nobody can tell: seen from here, that executor is one more future that polls
+/// others with wakers of its own, as those that join futures do. (This crate's own waits may stand inside
+/// one another as they like.)
+///
+/// What a thread parks with is kept for its next wait, so a call that need not wait allocates nothing.
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
-    let parker = Arc::new(Parker { event: Event::new(), is_woken: AtomicBool::new(false) });
-    let waker = Waker::from(Arc::clone(&parker));
+    let kept = PARKER.try_with(Cell::take).ok().flatten();
+    let mut parker = kept.unwrap_or_default();
+    let output = drive(&parker, future);
+    // Only if no waker of this wait is left, which could disturb the next.
+    if let Some(alone) = Arc::get_mut(&mut parker) {
+        *alone.is_woken.get_mut() = false;
+        let _ = PARKER.try_with(|kept| kept.set(Some(parker)));
+    }
+    output
+}
+
+fn drive<F: IntoFuture>(parker: &Arc<Parker>, future: F) -> F::Output {
+    let waker = Waker::from(Arc::clone(parker));
     let mut future = pin!(future.into_future());
     loop {
         let polls = Polls::begin();
@@ -116,7 +138,7 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
             return output;
         }
         drop(polls);
-        park(&parker);
+        park(parker);
     }
 }
 
@@ -142,12 +164,17 @@ fn park(parker: &Arc<Parker>) {
 
 /// One parked thread. Its event is notified when its future is woken, and when the lead is to be looked
 /// at; which of the two it was is seen from the flag.
+#[derive(Default)]
 struct Parker {
     event: Event,
     is_woken: AtomicBool,
 }
 
 impl Parker {
+    fn look_again(&self) {
+        self.event.notify(1);
+    }
+
     fn take_wake(&self) -> bool {
         self.is_woken.swap(false, Ordering::SeqCst)
     }
@@ -160,7 +187,7 @@ impl Wake for Parker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        self.event.notify(1);
+        self.look_again();
     }
 }
 
@@ -213,15 +240,19 @@ impl Drop for Seat {
         let mut lot = Lot::lock();
         let led = lot.is_led_by(self);
         let parker = lot.parked.remove(&self.number);
+        let mut next = None;
         if led {
             // The next one sleeps without end, and may go on so while nothing is armed.
             lot.asleep = Instant::NEVER;
             if !lot.alarms.is_empty() {
-                lot.rouse();
+                next = lot.rouse();
             }
         }
         drop(lot);
         drop(parker);
+        if let Some(next) = next {
+            next.look_again();
+        }
     }
 }
 
@@ -248,12 +279,11 @@ impl Lot {
         self.parked.first_key_value().is_some_and(|(number, _)| *number == seat.number)
     }
 
-    /// Has the leader look again, once.
-    fn rouse(&mut self) {
+    /// Takes out the leader, who is to look again, once the lock is gone.
+    #[must_use]
+    fn rouse(&mut self) -> Option<Arc<Parker>> {
         self.asleep = AWAKE;
-        if let Some((_, leader)) = self.parked.first_key_value() {
-            leader.event.notify(1);
-        }
+        self.parked.first_key_value().map(|(_, leader)| Arc::clone(leader))
     }
 }
 
@@ -269,6 +299,9 @@ static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
 thread_local! {
     /// How many futures this thread is polling, one inside another.
     static POLLS: Cell<u32> = const { Cell::new(0) };
+
+    /// What this thread parked with the last time, for the next. A wait inside another finds none.
+    static PARKER: Cell<Option<Arc<Parker>>> = const { Cell::new(None) };
 }
 
 /// While a future is polled by a thread that will park for it.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use admission_rt::runtime::Runtime;
-use admission_rt::{Counts, Permit, Rejected, RunError};
+use admission_rt::{ChangeError, Counts, Permit, Rejected, RunError};
 
 use crate::{Acquire, Blocking, Call, RateLimiterBuilder, block_on};
 
@@ -94,6 +94,25 @@ impl RateLimiter {
     /// Forgets the window and admits every call that is queued now (rule R3).
     pub fn reset(&self) {
         self.inner.reset();
+    }
+
+    /// Changes the limit and the window while calls wait and run (rule L7); see
+    /// [`set_limit`](admission_rt::RateLimiter::set_limit).
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::OutOfMemory`](admission_rt::BuildError::OutOfMemory), and nothing changes.
+    pub fn set_limit(&self, limit: u64, window: Duration) -> Result<(), ChangeError> {
+        self.inner.set_limit(limit, window)
+    }
+
+    /// The same from numbers that come from elsewhere (rule R5).
+    ///
+    /// # Errors
+    ///
+    /// As [`set_limit`](Self::set_limit).
+    pub fn set_limit_from_floats(&self, limit: f64, window_secs: f64) -> Result<(), ChangeError> {
+        self.inner.set_limit_from_floats(limit, window_secs)
     }
 
     /// Refuses every call that waits, and every later one (rule W4).

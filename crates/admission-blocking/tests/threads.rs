@@ -1,7 +1,7 @@
 //! Threads that wait: who keeps the time for whom, and in which order they go. Time is real, and no
 //! start is early. The rules themselves are tested by the conformance suite.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -261,4 +261,32 @@ fn only_a_thread_that_parks_can_wait() {
         other => panic!("{other:?}"),
     }
     assert_eq!(admission.counts(), Counts::default());
+}
+
+/// A thread keeps what it parks with, but not for two waits at once.
+#[test]
+fn a_wait_may_stand_inside_another() {
+    // rules L2, T5
+    let (_admission, a) = paced(GAP);
+    let clock = SystemClock::new();
+    let began = clock.now();
+    drop(a.acquire().expect("the first is immediate"));
+    block_on(async {
+        let outside = a.on::<Blocking>();
+        drop(outside.acquire().await.expect("its turn"));
+        drop(a.acquire().expect("its turn"));
+        drop(outside.acquire().await.expect("its turn"));
+    });
+    assert!(clock.now().saturating_duration_since(began) >= GAP * 3);
+}
+
+#[test]
+fn a_waker_that_is_kept_wakes_no_later_wait() {
+    // rule W5
+    let waker = || poll_fn(|cx| Poll::Ready(cx.waker().clone()));
+    let kept = block_on(waker());
+    block_on(async {
+        assert!(!kept.will_wake(&waker().await));
+        block_on(async { assert!(!kept.will_wake(&waker().await)) });
+    });
 }

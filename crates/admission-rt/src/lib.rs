@@ -74,6 +74,7 @@ pub mod runtime;
 mod shared;
 mod slab;
 mod sleep;
+mod sleep_alarm;
 mod snapshot;
 mod unwind;
 mod waiters;

@@ -2,7 +2,8 @@
 //!
 //! Owns: the contract between the coordinator and a runtime. Lacks, on purpose: `sleep` and
 //! `block_on`. Futures own no timer; the shared state holds one alarm per runtime that has callers
-//! waiting, and decides by its own clock what an alarm only wakes it for (rule T3).
+//! waiting, and decides by its own clock what an alarm only wakes it for (rule T3). Where a runtime's
+//! sleep can be polled anywhere, [`SleepAlarm`] makes an alarm of it.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use admission_core::Instant;
 
 pub use crate::bell::Bell;
 pub use crate::clock::SystemClock;
+pub use crate::sleep_alarm::SleepAlarm;
 
 /// Where a coordinator's time comes from. It is chosen when the coordinator is built (rule T5).
 ///

@@ -1,6 +1,6 @@
 //! The smol adapter: one timer per coordinator, in the reactor that all of smol shares.
 //!
-//! Owns: the alarm and the aliases. Lacks, on purpose: a task (the timer wakes the coordinator itself,
+//! Owns: what the alarm sleeps by, and the aliases. Lacks, on purpose: a task (the timer wakes the coordinator itself,
 //! so it does not matter which executor runs, or whether one does), any sleep in a waiting future, and
 //! any decision: the coordinator's clock decides, the alarm only wakes it.
 //!
@@ -29,13 +29,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
-use std::time::Duration;
 
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn, SystemClock};
+use admission_rt::runtime::{Bell, Clock, Runtime, RuntimeId, SleepAlarm, Spawn, SystemClock};
 use smol::Timer;
 
 /// The coordinator's handle.
@@ -62,7 +58,8 @@ pub type IntervalLimiter = admission_rt::IntervalLimiter<Smol>;
 pub struct Smol;
 
 impl Runtime for Smol {
-    type Alarm = SmolAlarm;
+    /// The reactor wakes its timers outside its own locks, as this wants.
+    type Alarm = SleepAlarm<Timer>;
 
     fn clock() -> Arc<dyn Clock> {
         Arc::new(SystemClock::new())
@@ -73,8 +70,8 @@ impl Runtime for Smol {
         Some(RuntimeId::new::<Smol>(0))
     }
 
-    fn alarm(bell: Bell) -> SmolAlarm {
-        SmolAlarm { timer: Timer::never(), waker: bell.waker(), bell }
+    fn alarm(bell: Bell) -> Self::Alarm {
+        SleepAlarm::new(bell, Timer::after)
     }
 }
 
@@ -86,86 +83,5 @@ impl Spawn for Smol {
     {
         // A task that is not detached is cancelled with its handle.
         smol::spawn(future).detach();
-    }
-}
-
-/// A timer whose waker is the bell. The reactor wakes it outside its own locks for timers, so that the
-/// bell may arm it anew from inside the wake.
-#[derive(Debug)]
-pub struct SmolAlarm {
-    timer: Timer,
-    waker: Waker,
-    bell: Bell,
-}
-
-impl Alarm for SmolAlarm {
-    fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
-        let Some(delay) = delay else {
-            self.timer = Timer::never();
-            return Ok(());
-        };
-        self.timer.set_after(delay.min(LONGEST));
-        // A timer is in the reactor from its first poll on. Should its time have come by now, the
-        // reactor may know nothing of it.
-        if Pin::new(&mut self.timer).poll(&mut Context::from_waker(&self.waker)).is_ready() {
-            self.bell.ring();
-        }
-        Ok(())
-    }
-}
-
-/// The longest sleep that is asked of the reactor. What is longer is waited for in pieces.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use super::*;
-
-    /// smol, with somebody looking at its timer whenever it was armed.
-    struct Watched;
-
-    struct WatchedAlarm(SmolAlarm);
-
-    /// Whether the timer was set, each time the alarm was armed.
-    static SET: Mutex<Vec<bool>> = Mutex::new(Vec::new());
-
-    impl Runtime for Watched {
-        type Alarm = WatchedAlarm;
-
-        fn clock() -> Arc<dyn Clock> {
-            Smol::clock()
-        }
-
-        fn current() -> Option<RuntimeId> {
-            Some(RuntimeId::new::<Self>(0))
-        }
-
-        fn alarm(bell: Bell) -> WatchedAlarm {
-            WatchedAlarm(Smol::alarm(bell))
-        }
-    }
-
-    impl Alarm for WatchedAlarm {
-        fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
-            let answer = self.0.arm(delay);
-            SET.lock().unwrap().push(self.0.timer.will_fire());
-            answer
-        }
-    }
-
-    // rules T6, W5
-    #[test]
-    fn a_wait_that_is_dropped_leaves_no_timer() {
-        let hour = Duration::from_secs(3_600);
-        let admission = admission_rt::Admission::<Watched>::builder().provider("a", |p| p.interval(hour));
-        let a = admission.build().unwrap().provider("a").unwrap();
-        drop(a.try_acquire().unwrap());
-        let mut waiting = a.acquire();
-        assert!(waiting.poll_acquire(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert_eq!(*SET.lock().unwrap(), [true]);
-        drop(waiting);
-        assert_eq!(*SET.lock().unwrap(), [true, false]);
     }
 }

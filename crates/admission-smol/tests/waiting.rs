@@ -1,16 +1,16 @@
-//! What is smol's own about the adapter: timers without a task, and executors that share them. Time is
-//! real, and no start is early. The rules themselves are tested by the conformance suite.
+//! What is smol's own about the adapter: timers that no executor drives, and executors that share them.
+//! Time is real, and no start is early. Everything else is shown by the conformance suite, and the alarm
+//! by the tests of `admission-rt`.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use admission_rt::runtime::{Clock, SystemClock};
-use admission_rt::{AbortHandle, Counts, Rejected};
 use admission_smol::{Acquire, Admission, Provider};
 
 const GAP: Duration = Duration::from_millis(10);
@@ -27,21 +27,6 @@ fn is_pending(acquire: &mut Acquire, waker: &Waker) -> bool {
     acquire.poll_acquire(&mut Context::from_waker(waker)).is_pending()
 }
 
-struct Polled<F> {
-    future: Pin<Box<F>>,
-    polls: u32,
-}
-
-impl<F: Future> Future for Polled<F> {
-    type Output = (F::Output, u32);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.polls += 1;
-        let polls = self.polls;
-        self.future.as_mut().poll(cx).map(|output| (output, polls))
-    }
-}
-
 #[derive(Default)]
 struct Counter(AtomicU32);
 
@@ -49,23 +34,6 @@ impl Wake for Counter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
-}
-
-#[test]
-fn a_wait_is_two_polls() {
-    // rules S1, L2
-    let (_admission, a) = paced(GAP);
-    let clock = SystemClock::new();
-    let began = clock.now();
-    smol::block_on(async {
-        for n in 0..5 {
-            let run = a.run(async || clock.now().saturating_duration_since(began));
-            let (start, polls) = Polled { future: Box::pin(run), polls: 0 }.await;
-            assert!(start.expect("its turn") >= GAP * n);
-            // One to take a place, one to start; or just the one, if the machine slept that long.
-            assert!(polls <= 2, "{polls} polls");
-        }
-    });
 }
 
 /// The timer wakes the coordinator, which wakes whoever may go, and no executor runs.
@@ -124,40 +92,6 @@ fn the_order_is_that_of_submission_whichever_executor_polls() {
         assert_eq!(*n, nth);
         assert!(at.saturating_duration_since(began) >= GAP * nth);
     }
-}
-
-#[test]
-fn an_abort_ends_an_hours_wait() {
-    // rule W3
-    let (admission, a) = paced(Duration::from_secs(3_600));
-    drop(a.try_acquire().expect("the first is immediate"));
-    let (handle, signal) = AbortHandle::new();
-    let waiting = smol::spawn(a.abort_signal(&signal).acquire());
-    while admission.counts().queued == 0 {
-        thread::yield_now();
-    }
-    handle.abort();
-    match smol::block_on(waiting) {
-        Err(Rejected::Aborted(_)) => {}
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(admission.counts(), Counts::default());
-}
-
-#[test]
-fn no_wait_is_too_long_to_wait_for() {
-    // rule T2
-    let (admission, a) = paced(Duration::MAX);
-    drop(a.try_acquire().expect("the first is immediate"));
-    a.cooldown(Duration::MAX).unwrap();
-    let mut for_ever = a.acquire();
-    assert!(is_pending(&mut for_ever, Waker::noop()));
-    let mut centuries = a.admission_timeout(Duration::from_secs(500 * 365 * 24 * 60 * 60)).acquire();
-    assert!(is_pending(&mut centuries, Waker::noop()));
-    let short = smol::block_on(a.admission_timeout(GAP).acquire());
-    assert!(matches!(short, Err(Rejected::AdmissionTimeout { .. })), "{short:?}");
-    drop((for_ever, centuries));
-    assert_eq!(admission.counts(), Counts::default());
 }
 
 /// smol's reactor is there wherever a future is polled, also on a plain thread.
