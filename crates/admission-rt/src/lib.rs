@@ -68,6 +68,7 @@ mod key;
 mod names;
 mod permit;
 mod provider;
+mod query;
 mod rate_limiter;
 mod rejected;
 mod retry;
@@ -95,6 +96,10 @@ pub use interval_limiter::{IntervalLimiter, IntervalLimiterBuilder, Start};
 pub use key::Key;
 pub use permit::Permit;
 pub use provider::Provider;
+pub use query::{
+    AttemptError, AttemptTimes, CycleTimes, Fetched, OnAbort, Query, QueryBuilder, QueryError, QuerySnapshot,
+    QueryStatus, Refresh, Subscription,
+};
 pub use rate_limiter::{RateLimiter, RateLimiterBuilder, Strategy};
 pub use rejected::{Limit, LimitKind, Rejected, RunError, Scope};
 pub use retry::{Retry, RetryCall, RetryError, RetryRun};

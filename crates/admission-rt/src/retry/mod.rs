@@ -117,6 +117,11 @@ impl<E> Retry<E> {
         self.with(|policy| policy.when_refused = Some(Arc::new(is_transient)))
     }
 
+    /// The cooldown that an error asks for. User code, like all of the policy's closures.
+    pub(crate) fn cooldown_after(&self, error: &E) -> Option<Duration> {
+        self.policy.cooldown.as_ref().and_then(|ask| ask(error))
+    }
+
     fn new(times: Option<u32>, backoff: Option<Arc<dyn Fn() -> Delays + Send + Sync>>) -> Self {
         let delay = Duration::ZERO;
         let policy = Policy { times, delay, backoff, when: None, cooldown: None, when_refused: None };
@@ -213,13 +218,23 @@ impl<E> Retries<E> {
     /// The operation failed: how long to wait for the next attempt, `None` if there is none. `cool` is
     /// called first, with the cooldown that the error asks for, while the attempt holds its permit.
     pub(crate) fn after_error(&mut self, error: &E, cool: impl FnOnce(Duration)) -> Option<Duration> {
-        let Policy { when, cooldown, .. } = &*self.policy.policy;
-        let cooldown = cooldown.as_ref().and_then(|ask| ask(error));
+        let cooldown = self.policy.cooldown_after(error);
         if let Some(delay) = cooldown {
             cool(delay);
         }
-        let is_retried = !self.is_spent() && when.as_ref().is_none_or(|ask| ask(error));
+        self.after_cooled(error, cooldown)
+    }
+
+    /// The same, where the cooldown that the error asks for has been seen to.
+    pub(crate) fn after_cooled(&mut self, error: &E, cooldown: Option<Duration>) -> Option<Duration> {
+        let when = self.policy.policy.when.as_ref();
+        let is_retried = !self.is_spent() && when.is_none_or(|ask| ask(error));
         self.next_delay(is_retried, cooldown)
+    }
+
+    /// The attempt's time is over, and there is no error to ask about.
+    pub(crate) fn after_timeout(&mut self) -> Option<Duration> {
+        self.next_delay(!self.is_spent(), None)
     }
 
     /// Admission was refused: how long to wait until it is asked for again, `None` if it is not.
