@@ -105,6 +105,13 @@ impl AbortSignal {
         Aborted { signal: self.clone(), listener: None }
     }
 
+    /// Fires it, for those who made it.
+    pub(crate) fn abort(&self, reason: AbortReason) {
+        if let Some(inner) = &self.inner {
+            inner.abort(reason);
+        }
+    }
+
     pub(crate) const fn is_never(&self) -> bool {
         self.inner.is_none()
     }
@@ -205,6 +212,12 @@ pub enum AbortReason {
     Requested,
     /// Because its time was over.
     Timeout,
+    /// Because its query was paused (rule Q8).
+    Paused,
+    /// Because its query was disposed of (rule Q8).
+    Disposed,
+    /// Because nobody is there any more who waits for its query's cycle, or subscribes (rule Q4).
+    Unsubscribed,
     /// For a reason of the caller's own.
     Custom(Arc<dyn Error + Send + Sync>),
 }
@@ -221,6 +234,9 @@ impl fmt::Display for AbortReason {
         match self {
             Self::Requested => f.write_str("on request"),
             Self::Timeout => f.write_str("timed out"),
+            Self::Paused => f.write_str("paused"),
+            Self::Disposed => f.write_str("disposed of"),
+            Self::Unsubscribed => f.write_str("nobody is there any more"),
             Self::Custom(error) => error.fmt(f),
         }
     }
@@ -231,7 +247,7 @@ impl Error for AbortReason {
         match self {
             // What it says is said already; the chain goes on behind it.
             Self::Custom(error) => error.source(),
-            Self::Requested | Self::Timeout => None,
+            _ => None,
         }
     }
 }

@@ -188,7 +188,11 @@ impl Admit {
         self.stage = Stage::Refused(Box::new(refused));
     }
 
-    fn poll(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
+    pub(crate) fn poll(
+        &mut self,
+        host: &'static Host,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Permit, Rejected>> {
         match self.stage {
             Stage::Lazy { .. } | Stage::LazyKey { .. } | Stage::Waiting { .. } => {}
             Stage::Ended { .. } | Stage::Done => return Poll::Pending,

@@ -31,6 +31,11 @@ impl Unwind {
         }
     }
 
+    /// Whether there was a panic.
+    pub(crate) const fn has_caught(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Goes on with the panic, unless this thread is unwinding already: two would abort.
     pub(crate) fn resume(self) {
         if let Some(panic) = self.0 {

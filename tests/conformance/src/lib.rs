@@ -25,6 +25,10 @@ pub mod limits;
 pub mod living;
 pub mod mount;
 pub mod order;
+pub mod puppet;
+pub mod queries;
+pub mod query_ends;
+pub mod query_faults;
 pub mod rate_limiter;
 pub mod signal;
 pub mod transcript;
@@ -188,6 +192,37 @@ macro_rules! mount {
                 the_overdue_expire_before_a_newcomer_is_judged
                 a_heavy_ticket_of_a_cooling_provider_does_not_stop_another
             }
+            queries {
+                an_unknown_provider_is_an_error_when_the_query_is_created
+                the_attempt_timeout_starts_when_the_source_is_called
+                a_query_without_timeouts_waits_and_runs_for_as_long_as_it_takes
+                a_refusal_ends_the_cycle_and_is_no_attempt
+                a_close_ends_what_is_queued_and_lets_run_what_runs
+                a_failed_attempt_is_retried_at_the_tail
+                when_no_retry_is_left_the_last_error_is_told
+                a_retry_that_is_refused_tells_of_the_attempt_before_it
+                a_cooldown_that_an_error_asks_for_comes_before_the_slot_is_free
+                a_result_is_stamped_with_the_wall_clock
+                a_refresh_joins_the_cycle_that_goes_on
+                a_subscriber_sees_the_snapshots
+                a_slow_subscriber_skips_and_holds_up_nobody
+                many_subscribers_share_one_snapshot
+                a_query_has_costs
+            }
+            query_ends {
+                each_attempt_has_a_signal_of_its_own
+                the_last_unsubscribe_takes_a_queued_cycle_out
+                a_refresh_that_is_dropped_leaves_the_cycle
+                an_aborted_source_holds_its_slots_until_it_has_finished
+                a_source_that_never_finishes_holds_its_key
+                a_call_that_may_be_dropped_frees_its_slots_at_once
+                pause_and_dispose_end_a_cycle_in_every_state
+            }
+            query_faults {
+                a_panicking_source_loses_nothing
+                a_refresh_can_be_dropped_at_every_await_point
+                a_refresh_outside_any_runtime_is_refused
+            }
             rate_limiter {
                 a_rate_limiter_waits_by_default
                 a_rejecting_limiter_answers_at_once
@@ -241,6 +276,9 @@ macro_rules! mount {
                 limits {
                     a_cooldown_can_be_lengthened_while_callers_wait
                 }
+                query_faults {
+                    a_runtime_that_goes_away_ends_its_cycle
+                }
                 rate_limiter {
                     reset_admits_the_one_that_is_passed_over_when_it_is_polled
                 }
@@ -258,6 +296,9 @@ macro_rules! mount {
                 a_timer_that_always_fires_early_gets_there
                 a_timer_that_fires_late_causes_no_burst
                 a_timer_that_never_fires_is_made_up_for_by_any_call
+            }
+            query_faults {
+                no_timer_is_left_of_a_cycle
             }
             }
         }
@@ -296,6 +337,9 @@ mod tests {
             include_str!("limits.rs"),
             include_str!("living.rs"),
             include_str!("order.rs"),
+            include_str!("queries.rs"),
+            include_str!("query_ends.rs"),
+            include_str!("query_faults.rs"),
             include_str!("rate_limiter.rs"),
             include_str!("waiting.rs"),
         ];
