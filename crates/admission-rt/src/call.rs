@@ -16,11 +16,11 @@ use crate::guests::{Guest, Target};
 use crate::key::KeyGuard;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::{AbortSignal, Acquire, Key, Permit, Rejected, Run, TryRun};
+use crate::{AbortSignal, Acquire, Key, Permit, Rejected, Retry, RetryCall, Run, TryRun};
 
 /// One call to a provider, with options: made by [`Provider::call`](crate::Provider::call) or by
 /// any option on a provider, and begun by [`run`](Self::run), [`acquire`](Self::acquire) and the
-/// like.
+/// like. Each clone is another call.
 #[must_use = "a call does nothing until it is begun"]
 pub struct Call<R> {
     pub(crate) shared: Arc<Shared>,
@@ -86,6 +86,12 @@ impl<R: Runtime> Call<R> {
         self
     }
 
+    /// Tries again where a policy says so: for operations that may fail. Each attempt is a call of its
+    /// own with these options, at the tail of the queue (rule E5); see [`RetryCall`].
+    pub fn retry<E>(self, policy: Retry<E>) -> RetryCall<R, E> {
+        RetryCall::new(self, policy)
+    }
+
     /// Waits for the call's turn, and gives a [`Permit`] to hold while it runs. Lazy: see
     /// [`Acquire`].
     pub fn acquire(self) -> Acquire<R> {
@@ -132,8 +138,33 @@ impl<R: Runtime> Call<R> {
         TryRun::new(self.run(operation))
     }
 
+    /// The call's own signal, or one that never fires.
+    pub(crate) fn signal(&self) -> AbortSignal {
+        let signal = self.rare.as_ref().and_then(|rare| rare.signal.clone());
+        signal.unwrap_or(AbortSignal::never())
+    }
+
+    /// Starts nothing of its provider's for so long.
+    pub(crate) fn cool(&self, delay: Duration) {
+        self.shared.cool(self.provider, delay);
+    }
+
     fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+}
+
+/// Another call with the same options: its key is one more user of that key, its signal the same.
+impl<R> Clone for Call<R> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            provider: self.provider,
+            key: self.key,
+            timeout: self.timeout,
+            rare: self.rare.clone(),
+            runtime: PhantomData,
+        }
     }
 }
 
@@ -147,8 +178,9 @@ impl<R> fmt::Debug for Call<R> {
     }
 }
 
-/// What few calls have: in one box, so that the others pay a pointer for it.
-#[derive(Default)]
+/// What few calls have: in one box, so that the others pay a pointer for it. Cloned only while the
+/// call has not begun: a listener belongs to one ticket.
+#[derive(Clone, Default)]
 pub(crate) struct Rare {
     pub(crate) costs: Costs,
     pub(crate) unknown_unit: Option<Arc<str>>,

@@ -54,6 +54,9 @@ pub enum SettleError {
     UnknownUnit(Arc<str>),
     /// Every call costs 1 of `requests`, before and after.
     Requests,
+    /// The call has ended, and its last cost stands: told by an [`Attempt`](crate::Attempt), which may
+    /// outlive its permit.
+    Ended,
 }
 
 impl fmt::Display for SettleError {
@@ -61,6 +64,7 @@ impl fmt::Display for SettleError {
         match self {
             Self::UnknownUnit(unit) => write!(f, "unknown unit: {}", Plain(unit)),
             Self::Requests => f.write_str("a call always costs 1 of requests"),
+            Self::Ended => f.write_str("the call has ended, and its last cost stands"),
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::guests::Target;
 use crate::runtime::{Clock, Runtime};
 use crate::shared::Manner;
 use crate::{
-    AbortSignal, Acquire, BuildError, Call, ChangeError, Closed, Idle, Provider, Rejected, Run, TryRun,
+    AbortSignal, Acquire, BuildError, Call, ChangeError, Closed, Idle, Provider, Rejected, Retry, RetryCall,
+    Run, TryRun,
 };
 
 /// Hands out start times at least an interval apart, first in first out, to whoever shares it
@@ -64,6 +65,13 @@ impl<R: Runtime> IntervalLimiter<R> {
         Fut: Future<Output = Result<T, E>>,
     {
         self.with(signal).try_run(operation)
+    }
+
+    /// Tries again where a policy says so, each attempt in a place of its own at the tail (rules I1,
+    /// E5). The signal ends the wait for a start and the wait between two attempts; admission is let
+    /// go as soon as an attempt was called. See [`Call::retry`].
+    pub fn retry<E>(&self, signal: &AbortSignal, policy: Retry<E>) -> RetryCall<R, E> {
+        self.with(signal).retry(policy)
     }
 
     /// Waits for a start: when this is ready, start. Lazy and cancel safe: see [`Start`].

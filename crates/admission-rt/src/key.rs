@@ -116,6 +116,17 @@ pub(crate) struct KeyGuard {
     name: Arc<Name>,
 }
 
+impl Clone for KeyGuard {
+    fn clone(&self) -> Self {
+        let mut table = self.keys.lock();
+        if let Some(entry) = table.numbers.get_mut(&self.name) {
+            entry.users += 1;
+        }
+        drop(table);
+        Self { keys: self.keys.clone(), name: self.name.clone() }
+    }
+}
+
 impl Drop for KeyGuard {
     fn drop(&mut self) {
         let mut table = self.keys.lock();
@@ -145,12 +156,15 @@ mod tests {
         let (first, a) = number(&keys, "repo");
         let (second, b) = number(&keys, String::from("repo"));
         let (other, c) = number(&keys, "Repo");
+        let again = b.clone();
         assert_eq!(first, second);
         assert_ne!(first, other);
         assert_eq!(keys.lock().numbers.len(), 2);
         drop(a);
         assert_eq!(number(&keys, "repo").0, first, "one of two is still there");
         drop((b, c));
+        assert_eq!(number(&keys, "repo").0, first, "a clone is another user");
+        drop(again);
         assert_eq!(keys.lock().numbers.len(), 0);
         assert_ne!(number(&keys, "repo").0, first, "a number is not given twice");
     }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use admission_core::TicketId;
 
-use crate::SettleError;
 use crate::call::Rare;
-use crate::rejected::REQUESTS;
 use crate::shared::Shared;
+use crate::{AbortSignal, Attempt, SettleError};
 
 /// The right to run one call, from its start until this is dropped (rule W7).
 ///
@@ -41,17 +40,15 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the unit was not declared, or is `requests`; then nothing changes.
+    /// [`SettleError`] if the unit was not declared, or is `requests`; then nothing changes. While the
+    /// permit is there, its call has not ended.
     pub fn settle(&self, unit: &str, cost: u64) -> Result<(), SettleError> {
-        let Some(id) = self.shared.names.unit(unit) else {
-            return Err(match unit {
-                REQUESTS => SettleError::Requests,
-                unit => SettleError::UnknownUnit(unit.into()),
-            });
-        };
-        // A permit's call runs, and the unit is known: there is nothing else to be wrong.
-        let _ = self.shared.turn(|state, now| state.core.settle_cost(self.ticket, id, cost, now));
-        Ok(())
+        self.shared.settle(self.ticket, unit, cost)
+    }
+
+    /// The operation's view of the attempt that holds this permit.
+    pub(crate) fn attempt(&self, number: u32, signal: AbortSignal) -> Attempt {
+        Attempt::new(self.shared.clone(), self.ticket, number, signal)
     }
 
     /// Whether it is to be let go as soon as the operation was called (rule I3).

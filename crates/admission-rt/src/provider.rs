@@ -14,8 +14,8 @@ use crate::guests::Target;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::{
-    AbortSignal, Acquire, Call, ChangeError, Key, Limits, Permit, Rejected, Run, Scope, TryRun,
-    UnknownProvider,
+    AbortSignal, Acquire, Call, ChangeError, Key, Limits, Permit, Rejected, Retry, RetryCall, Run, Scope,
+    TryRun, UnknownProvider,
 };
 
 /// A provider of an [`Admission`](crate::Admission), to send calls to. Cheap to clone, and keeps
@@ -101,6 +101,11 @@ impl<R: Runtime> Provider<R> {
         Fut: Future<Output = Result<T, E>>,
     {
         self.call().try_run(operation)
+    }
+
+    /// Tries again where a policy says so; see [`Call::retry`].
+    pub fn retry<E>(&self, policy: Retry<E>) -> RetryCall<R, E> {
+        self.call().retry(policy)
     }
 
     /// Starts nothing for `delay` from now: what a server asks for with `Retry-After`. A cooldown

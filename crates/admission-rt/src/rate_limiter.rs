@@ -15,7 +15,10 @@ use crate::builder::{Limits, Plan, Window};
 use crate::guests::Target;
 use crate::runtime::{Clock, Runtime};
 use crate::shared::Manner;
-use crate::{Acquire, BuildError, Call, ChangeError, Closed, Idle, Permit, Provider, Rejected, Run, TryRun};
+use crate::{
+    Acquire, BuildError, Call, ChangeError, Closed, Idle, Permit, Provider, Rejected, Retry, RetryCall, Run,
+    TryRun,
+};
 
 /// At most `limit` calls in any window of one length, wherever it begins: "60 per minute" is never
 /// 120 across a boundary (rules R1 to R6).
@@ -69,6 +72,12 @@ impl<R: Runtime> RateLimiter<R> {
         Fut: Future<Output = Result<T, E>>,
     {
         self.provider.try_run(operation)
+    }
+
+    /// Tries again where a policy says so, each attempt in a place of its own (rule E5); see
+    /// [`Call::retry`].
+    pub fn retry<E>(&self, policy: Retry<E>) -> RetryCall<R, E> {
+        self.provider.retry(policy)
     }
 
     /// Waits for a turn; see [`Call::acquire`].

@@ -13,7 +13,8 @@ use crate::AbortReason;
 /// A call that was not admitted: its operation was never called.
 ///
 /// Of several reasons the first in this order is told (rule D5): aborted, closed, unknown or removed
-/// provider, unknown unit, impossible cost, then exhausted or max-wait, then overflow. No refusal is retried by this crate.
+/// provider, unknown unit, impossible cost, then exhausted or max-wait, then overflow. No refusal is retried
+/// unless a policy asks for it (see [`Retry::when_refused`](crate::Retry::when_refused)).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Rejected {
@@ -192,9 +193,8 @@ impl Error for Rejected {
     }
 }
 
-/// Why a `try_run` gave no value.
+/// Why a `try_run` gave no value. There are no other ways than these two.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum RunError<E> {
     /// The operation was never called.
     Rejected(Rejected),

@@ -16,9 +16,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use admission_core::{Coordinator, Counts, Event, Instant, Presence, ScopeId, TicketId};
+use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
 
 use crate::alarms::{Alarms, Booked, Host};
 use crate::bell::Bell;
@@ -26,11 +26,12 @@ use crate::guests::{Guests, Sightings, Target};
 use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
+use crate::rejected::REQUESTS;
 use crate::runtime::Clock;
 use crate::sleep::Sleepers;
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
-use crate::{ChangeError, Limits, Scope};
+use crate::{ChangeError, Limits, Scope, SettleError};
 
 /// One coordinator.
 pub(crate) struct Shared {
@@ -177,6 +178,26 @@ impl Shared {
         drop(spare);
         unwind.resume();
         lives
+    }
+
+    /// Corrects what a running call costs in a unit (rule L8).
+    pub(crate) fn settle(&self, ticket: TicketId, unit: &str, cost: u64) -> Result<(), SettleError> {
+        let Some(id) = self.names.unit(unit) else {
+            return Err(match unit {
+                REQUESTS => SettleError::Requests,
+                unit => SettleError::UnknownUnit(unit.into()),
+            });
+        };
+        // The unit is known: nothing but the ticket can be wrong, and it is never another's.
+        let outcome = self.turn(|state, now| state.core.settle_cost(ticket, id, cost, now));
+        outcome.map_err(|_| SettleError::Ended)
+    }
+
+    /// Starts nothing of a provider's for so long, for callers whose own affairs must not suffer from
+    /// a waker that panics. A provider that is gone remembers nothing, and nobody is to blame for it.
+    pub(crate) fn cool(&self, provider: ProviderId, delay: Duration) {
+        let (_, unwind) = self.turn_held(|state, now| state.core.cooldown(provider, delay, now));
+        unwind.swallow();
     }
 
     /// Lets go of a ticket in whatever state it is: for destructors.
