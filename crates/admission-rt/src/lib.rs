@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod abort;
+mod abort_reason;
 mod acquire;
 mod admission;
 mod alarms;
@@ -77,12 +78,14 @@ mod shared;
 mod slab;
 mod sleep;
 mod snapshot;
+mod stream;
 mod unwind;
 mod waiters;
 
 pub use admission_core::{Counts, Instant};
 
-pub use abort::{AbortHandle, AbortReason, AbortSignal, Aborted};
+pub use abort::{AbortHandle, AbortSignal, Aborted};
+pub use abort_reason::AbortReason;
 pub use acquire::Acquire;
 pub use admission::{Admission, UnknownProvider};
 pub use attempt::Attempt;
@@ -100,3 +103,4 @@ pub use rejected::{Limit, LimitKind, Rejected, RunError, Scope};
 pub use retry::{Retry, RetryCall, RetryError, RetryRun};
 pub use run::{Run, TryRun};
 pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};
+pub use stream::{AdmissionStreamExt, Calls, DrivenMap, ItemError, MapAdmitted, Paced, PerItem, SpawnedMap};
