@@ -4,7 +4,6 @@
 //! out of the queue at once, whether or not its future is polled (rule W3). Lacks any hold on a
 //! call that runs: an operation that wants to stop early listens on its own.
 
-use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -12,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use admission_core::TicketId;
 
+use crate::AbortReason;
 use crate::shared::Shared;
 use crate::slab::Slab;
 use crate::unwind::{Unwind, quietly};
@@ -36,9 +36,20 @@ impl AbortHandle {
     /// A handle and its signal.
     #[must_use]
     pub fn new() -> (Self, AbortSignal) {
-        let handle = Self { inner: Inner::new(None) };
+        let handle = Self { inner: Inner::new(None, Vec::new()) };
         let signal = handle.signal();
         (handle, signal)
+    }
+
+    /// A handle whose signal also fires when one of these does, with that one's reason. So a ticket
+    /// that waits with it leaves its queue at once, whichever it is. Nothing of it is left with them
+    /// once the signal is gone.
+    pub(crate) fn linked(signals: impl IntoIterator<Item = AbortSignal>) -> Self {
+        let signals = signals.into_iter().filter_map(|signal| signal.inner);
+        let inner = Inner::new(None, signals.collect());
+        // One may have fired before it could be heard.
+        inner.look();
+        Self { inner }
     }
 
     /// Aborts with [`AbortReason::Requested`].
@@ -85,7 +96,7 @@ impl AbortSignal {
     where
         F: Future<Output: Into<AbortReason>> + Send + 'static,
     {
-        Self { inner: Some(Inner::new(Some(Box::pin(async move { source.await.into() })))) }
+        Self { inner: Some(Inner::new(Some(Box::pin(async move { source.await.into() })), Vec::new())) }
     }
 
     /// Whether it has fired. (A signal from a future does not ask the future.)
@@ -116,6 +127,14 @@ impl AbortSignal {
         self.inner.is_none()
     }
 
+    /// Whether they are the same signal.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.inner, &other.inner) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
     /// The reason, if it has fired or its future is ready now.
     pub(crate) fn look(&self) -> Option<AbortReason> {
         self.inner.as_ref()?.look().cloned()
@@ -137,10 +156,7 @@ impl AbortSignal {
     /// Listens no more. Once a signal has fired there are no listeners, and nothing to do.
     pub(crate) fn leave(&self, listener: u32) {
         if let Some(inner) = &self.inner {
-            let mut listeners = inner.lock();
-            let left = if inner.reason.get().is_none() { listeners.remove(listener) } else { None };
-            drop(listeners);
-            drop(left);
+            inner.leave(listener);
         }
     }
 
@@ -204,90 +220,14 @@ impl Drop for Aborted {
     }
 }
 
-/// Why something was aborted.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum AbortReason {
-    /// Because somebody said so.
-    Requested,
-    /// Because its time was over.
-    Timeout,
-    /// Because its query was paused (rule Q8).
-    Paused,
-    /// Because its query was disposed of (rule Q8).
-    Disposed,
-    /// Because nobody is there any more who waits for its query's cycle, or subscribes (rule Q4).
-    Unsubscribed,
-    /// For a reason of the caller's own.
-    Custom(Arc<dyn Error + Send + Sync>),
-}
-
-impl AbortReason {
-    /// A reason of the caller's own.
-    pub fn custom(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Custom(error.into().into())
-    }
-}
-
-impl fmt::Display for AbortReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Requested => f.write_str("on request"),
-            Self::Timeout => f.write_str("timed out"),
-            Self::Paused => f.write_str("paused"),
-            Self::Disposed => f.write_str("disposed of"),
-            Self::Unsubscribed => f.write_str("nobody is there any more"),
-            Self::Custom(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for AbortReason {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            // What it says is said already; the chain goes on behind it.
-            Self::Custom(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<()> for AbortReason {
-    fn from((): ()) -> Self {
-        Self::Requested
-    }
-}
-
-impl From<Arc<dyn Error + Send + Sync>> for AbortReason {
-    fn from(error: Arc<dyn Error + Send + Sync>) -> Self {
-        Self::Custom(error)
-    }
-}
-
-impl From<Box<dyn Error + Send + Sync>> for AbortReason {
-    fn from(error: Box<dyn Error + Send + Sync>) -> Self {
-        Self::Custom(error.into())
-    }
-}
-
-impl From<&str> for AbortReason {
-    fn from(text: &str) -> Self {
-        Self::custom(text)
-    }
-}
-
-impl From<String> for AbortReason {
-    fn from(text: String) -> Self {
-        Self::custom(text)
-    }
-}
-
 struct Inner {
     /// Set before the listeners are taken, and never again: read without a lock, cloned and dropped
     /// outside every lock.
     reason: OnceLock<AbortReason>,
     listeners: Mutex<Slab<Listener>>,
     source: Option<Mutex<Source>>,
+    /// The signals that fire this one, each with its place among their listeners.
+    upstream: Vec<(Arc<Self>, Option<u32>)>,
     /// This very object, for the waker that the source gets.
     me: Weak<Self>,
 }
@@ -297,6 +237,8 @@ enum Listener {
     Task(Option<Waker>),
     /// A ticket in a coordinator.
     Ticket(Weak<Shared>, TicketId),
+    /// A signal that fires with this one.
+    Linked(Weak<Inner>),
 }
 
 type SourceFuture = Pin<Box<dyn Future<Output = AbortReason> + Send>>;
@@ -310,13 +252,23 @@ struct Source {
 }
 
 impl Inner {
-    fn new(source: Option<SourceFuture>) -> Arc<Self> {
+    fn new(source: Option<SourceFuture>, upstream: Vec<Arc<Self>>) -> Arc<Self> {
         let source = source.map(|future| Mutex::new(Source { future: Some(future), woken: false }));
-        Arc::new_cyclic(|me| Self {
-            reason: OnceLock::new(),
-            listeners: Mutex::new(Slab::new()),
-            source,
-            me: me.clone(),
+        Arc::new_cyclic(|me| {
+            let listen = |signal: Arc<Self>| {
+                let mut listeners = signal.lock();
+                let is_late = signal.reason.get().is_some();
+                let listener = if is_late { None } else { listeners.insert(Listener::Linked(me.clone())) };
+                drop(listeners);
+                (signal, listener)
+            };
+            Self {
+                reason: OnceLock::new(),
+                listeners: Mutex::new(Slab::new()),
+                source,
+                upstream: upstream.into_iter().map(listen).collect(),
+                me: me.clone(),
+            }
         })
     }
 
@@ -328,6 +280,7 @@ impl Inner {
         if self.reason.set(reason).is_err() {
             return;
         }
+        let Some(reason) = self.reason.get() else { return };
         let mut listeners = std::mem::take(&mut *self.lock());
         let mut unwind = Unwind::new();
         for listener in listeners.iter_mut() {
@@ -343,6 +296,11 @@ impl Inner {
                     // This may have been the last handle, and then its drop is foreign code too.
                     unwind.catch(|| drop(shared));
                 }
+                Listener::Linked(linked) => {
+                    let Some(linked) = linked.upgrade() else { continue };
+                    unwind.catch(|| linked.abort(reason.clone()));
+                    unwind.catch(|| drop(linked));
+                }
             }
         }
         unwind.resume();
@@ -350,8 +308,13 @@ impl Inner {
 
     /// The reason; polls the source, if there is one and nobody else is at it.
     fn look(&self) -> Option<&AbortReason> {
-        if self.reason.get().is_none() && self.source.is_some() {
-            self.poll_source();
+        if self.reason.get().is_none() {
+            if self.source.is_some() {
+                self.poll_source();
+            }
+            if let Some(reason) = self.upstream.iter().find_map(|(signal, _)| signal.look()) {
+                self.abort(reason.clone());
+            }
         }
         self.reason.get()
     }
@@ -384,10 +347,12 @@ impl Inner {
     fn nudge(&self) {
         let mut wakers = Vec::new();
         let mut tickets = Vec::new();
+        let mut linked = Vec::new();
         for listener in self.lock().iter_mut() {
             match listener {
                 Listener::Task(waker) => wakers.extend(waker.take()),
                 Listener::Ticket(shared, ticket) => tickets.push((shared.clone(), *ticket)),
+                Listener::Linked(inner) => linked.extend(inner.upgrade()),
             }
         }
         let mut unwind = Unwind::new();
@@ -401,7 +366,31 @@ impl Inner {
         for waker in wakers {
             unwind.catch(|| waker.wake());
         }
+        for inner in linked {
+            unwind.catch(|| inner.nudge());
+            unwind.catch(|| drop(inner));
+        }
         unwind.resume();
+    }
+
+    /// Once it has fired there are no listeners, and nothing to do.
+    fn leave(&self, listener: u32) {
+        let mut listeners = self.lock();
+        let left = if self.reason.get().is_none() { listeners.remove(listener) } else { None };
+        drop(listeners);
+        drop(left);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for (signal, listener) in self.upstream.drain(..) {
+            if let Some(listener) = listener {
+                quietly(|| signal.leave(listener));
+            }
+            // It may be the last that has it, and with it a future of the caller's own.
+            quietly(|| drop(signal));
+        }
     }
 }
 

@@ -79,6 +79,7 @@
 #![forbid(unsafe_code)]
 
 mod abort;
+mod abort_reason;
 mod acquire;
 mod admission;
 mod alarms;
@@ -107,13 +108,15 @@ mod slab;
 mod sleep;
 mod sleep_alarm;
 mod snapshot;
+mod stream;
 mod unwind;
 mod waiters;
 mod waiting;
 
 pub use admission_core::{Counts, Instant};
 
-pub use abort::{AbortHandle, AbortReason, AbortSignal, Aborted};
+pub use abort::{AbortHandle, AbortSignal, Aborted};
+pub use abort_reason::AbortReason;
 pub use acquire::Acquire;
 pub use admission::{Admission, UnknownProvider};
 pub use attempt::Attempt;
@@ -135,4 +138,5 @@ pub use rejected::{Limit, LimitKind, OtherCall, Rejected, RunError, Scope};
 pub use retry::{Retry, RetryCall, RetryError, RetryRun};
 pub use run::{Run, TryRun};
 pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};
+pub use stream::{AdmissionStreamExt, Calls, DrivenMap, ItemError, MapAdmitted, Paced, PerItem, SpawnedMap};
 pub use waiting::{HeldBy, Waiting};

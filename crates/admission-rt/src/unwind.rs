@@ -63,7 +63,7 @@ pub(crate) fn quietly(act: impl FnOnce()) {
 }
 
 /// A panic's payload is foreign too: its destructor may panic in turn.
-fn bury(panic: Box<dyn Any + Send>) {
+pub(crate) fn bury(panic: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
         std::mem::forget(second);
     }

@@ -104,7 +104,7 @@ fn those_who_do_not_wait_long_leave_nothing_behind() {
     let a = admission.provider("a").unwrap();
     let permit = a.try_acquire().unwrap();
     let oldest = Task::waiting(a.acquire());
-    let mut rounds = |count: u64| {
+    let rounds = |count: u64| {
         for key in 0..count {
             drop(Task::waiting(a.key(key).acquire()));
         }

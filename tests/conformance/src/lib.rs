@@ -32,6 +32,7 @@ pub mod query_faults;
 pub mod rate_limiter;
 pub mod retries;
 pub mod signal;
+pub mod streams;
 pub mod transcript;
 pub mod waiting;
 
@@ -252,6 +253,25 @@ macro_rules! mount {
                 retries_share_one_interval
                 a_retried_call_may_be_dropped_while_it_waits
             }
+            streams {
+                outputs_come_in_the_order_of_the_source
+                outputs_may_come_as_they_are_completed
+                a_stream_runs_no_further_ahead_than_its_capacity
+                a_spawned_stream_that_is_not_polled_frees_its_slots
+                a_stream_can_be_dropped_in_every_state
+                a_stream_can_be_dropped_after_any_poll
+                a_try_stream_stops_at_the_first_error
+                a_failed_item_is_an_error_in_its_place
+                a_refused_item_is_not_retried
+                a_panic_in_one_item_loses_no_other
+                a_signal_ends_a_stream
+                a_signal_ends_a_stream_that_waits_for_its_source
+                items_have_calls_of_their_own
+                items_queue_in_the_order_of_the_source
+                a_paced_stream_is_read_no_faster_than_allowed
+                a_paced_read_is_a_call
+                a_refusal_ends_a_paced_stream_and_loses_nothing
+            }
             waiting {
                 the_queue_is_finite
                 a_thousand_and_twenty_four_may_wait
@@ -295,6 +315,10 @@ macro_rules! mount {
                 }
                 rate_limiter {
                     reset_admits_the_one_that_is_passed_over_when_it_is_polled
+                }
+                streams {
+                    a_driven_stream_that_is_not_polled_stalls_others_briefly
+                    two_streams_share_one_interval_with_their_retries
                 }
             }
         }
@@ -356,6 +380,7 @@ mod tests {
             include_str!("query_faults.rs"),
             include_str!("rate_limiter.rs"),
             include_str!("retries.rs"),
+            include_str!("streams.rs"),
             include_str!("waiting.rs"),
         ];
         let mut bodies = 0;

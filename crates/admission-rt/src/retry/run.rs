@@ -49,6 +49,11 @@ impl<R: Runtime, E> RetryCall<R, E> {
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
+        self.run_with(operation)
+    }
+
+    /// The same for an operation that is not a closure; see [`RetryRun::poll_with`].
+    pub(crate) fn run_with<F, Fut>(self, operation: F) -> RetryRun<R, E, F, Fut> {
         let Self { call, policy } = self;
         let state = State::Waiting { acquire: call.clone().acquire() };
         RetryRun { state, call, retries: Retries::new(policy), last: None, operation }
@@ -109,6 +114,34 @@ where
     type Output = Result<T, RetryError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_with(cx, |operation, attempt| Some(operation(attempt)))
+    }
+}
+
+impl<R: Runtime, E, F, Fut> RetryRun<R, E, F, Fut> {
+    /// Takes the first attempt's place in the queue now (rule W0). Later ones take theirs when they
+    /// are polled.
+    pub(crate) fn enqueue(&mut self) {
+        if let State::Waiting { acquire } = &mut self.state {
+            acquire.enqueue();
+        }
+    }
+
+    /// How often the operation was called.
+    pub(crate) const fn attempts(&self) -> u32 {
+        self.retries.attempts()
+    }
+
+    /// Like `poll`, for operations that are called in a way of their own. One that has nothing to be
+    /// called any more leaves the call pending for ever.
+    pub(crate) fn poll_with<T>(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut operate: impl FnMut(&mut F, Attempt) -> Option<Fut>,
+    ) -> Poll<Result<T, RetryError<E>>>
+    where
+        Fut: Future<Output = Result<T, E>>,
+    {
         let mut this = self.project();
         let (call, retries) = (&*this.call, this.retries);
         let pause = |delay| {
@@ -126,7 +159,9 @@ where
                             let attempt = permit.attempt(retries.begin(), call.signal());
                             // Declared after the permit, so that it is dropped before it if a
                             // destructor panics.
-                            let operation = (this.operation)(attempt);
+                            let Some(operation) = operate(this.operation, attempt) else {
+                                return Poll::Pending;
+                            };
                             let permit = Some(permit).filter(|permit| !permit.is_until_called());
                             this.state.set(State::Running { operation, permit });
                         }
