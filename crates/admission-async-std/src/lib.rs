@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, SystemClock};
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn, SystemClock};
 use async_std::task::sleep;
 
 /// The coordinator's handle.
@@ -81,6 +81,15 @@ impl Runtime for AsyncStd {
 
     fn alarm(bell: Bell) -> AsyncStdAlarm {
         AsyncStdAlarm { sleep: None, waker: bell.waker(), bell }
+    }
+}
+
+impl Spawn for AsyncStd {
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(async_std::task::spawn(future));
     }
 }
 

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use admission_rt::Instant;
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, SystemClock};
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn, SystemClock};
 use event_listener::{Event, Listener};
 
 /// The runtime, by type.
@@ -44,6 +44,17 @@ impl Runtime for Blocking {
 
     fn alarm(bell: Bell) -> BlockingAlarm {
         BlockingAlarm { number: Lot::lock().number(), due: None, bell }
+    }
+}
+
+/// A thread for each future, which parks for it. Where no thread can be had the future is dropped.
+impl Spawn for Blocking {
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let thread = std::thread::Builder::new().name("admission".into());
+        drop(thread.spawn(|| block_on(future)));
     }
 }
 

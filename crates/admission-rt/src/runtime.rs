@@ -55,6 +55,24 @@ pub trait Runtime: Send + Sync + 'static {
     fn alarm(bell: Bell) -> Self::Alarm;
 }
 
+/// A runtime that can run a future on its own: for what goes on when nobody polls it, such as the
+/// physical call of a query, which keeps its slots until it is really finished (rule Q6). Waiting,
+/// running and pacing need none of it.
+///
+/// An adapter promises:
+///
+/// 1. The future is polled until it is done, whether or not the caller goes on: there is no handle,
+///    and dropping nothing cancels it.
+/// 2. It is polled where [`current`](Runtime::current) names a runtime, so that it can wait and sleep.
+/// 3. Where the runtime ends first, or is gone already, the future is dropped: that is how whoever
+///    waits for it hears of it. `spawn` does not panic.
+pub trait Spawn: Runtime {
+    /// Runs a future on its own, in the runtime that is running the caller.
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static;
+}
+
 /// One timer for a whole coordinator, in one runtime.
 pub trait Alarm: Send + 'static {
     /// Rings the bell once after `delay`, in place of whatever was armed before; `None` disarms.

@@ -16,7 +16,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
 
@@ -28,6 +28,7 @@ use crate::key::Keys;
 use crate::names::Names;
 use crate::rejected::REQUESTS;
 use crate::runtime::Clock;
+use crate::sleep::Sleepers;
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
 use crate::{ChangeError, Limits, Scope, SettleError};
@@ -58,6 +59,7 @@ pub(crate) struct State {
     pub(crate) waiters: Waiters,
     pub(crate) idle: Seats,
     pub(crate) closed: Seats,
+    pub(crate) sleepers: Sleepers,
     pub(crate) limits: InForce,
     /// How many times it was looked whether a provider is known.
     pub(crate) sightings: u64,
@@ -78,6 +80,7 @@ impl Shared {
             waiters: Waiters::new(),
             idle: Seats::new(),
             closed: Seats::new(),
+            sleepers: Sleepers::new(),
             limits,
             sightings: 0,
         };
@@ -96,13 +99,23 @@ impl Shared {
         let mut state = self.lock();
         let now = self.clock.now();
         let value = act(&mut state, now);
-        state.mark();
+        state.mark(now);
         let event = state.core.poll_event();
         if event.is_none() && state.is_quiet() {
             return (value, Unwind::new());
         }
         let unwind = self.follow_up(state, event, now);
         (value, unwind)
+    }
+
+    /// The time by the coordinator's clock, for what is only told: nothing is decided by it.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The wall clock's time, for stamps that people read (rule T4).
+    pub(crate) fn wall(&self) -> SystemTime {
+        self.clock.wall()
     }
 
     /// Who only reads is not to blame for a waker that panics.
@@ -272,12 +285,17 @@ impl State {
 
     /// When time alone next changes something.
     fn wanted(&self) -> Option<Instant> {
-        self.core.poll_timeout().filter(|at| *at < Instant::NEVER)
+        let core = self.core.poll_timeout().filter(|at| *at < Instant::NEVER);
+        match (core, self.sleepers.next()) {
+            (Some(core), Some(sleeper)) => Some(core.min(sleeper)),
+            (core, sleeper) => core.or(sleeper),
+        }
     }
 
     /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
     /// may take it away again.
-    fn mark(&mut self) {
+    fn mark(&mut self, now: Instant) {
+        self.sleepers.mark(now, &mut self.alarms);
         if self.idle.waiting() > 0 && self.core.is_idle() {
             self.idle.mark(&mut self.alarms);
             self.watch_idle();
@@ -290,7 +308,10 @@ impl State {
     /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
     fn is_quiet(&self) -> bool {
         let must_arm = self.alarms.must_move(|| self.wanted());
-        let must_wake = self.idle.must_wake() || self.closed.must_wake() || self.alarms.any_lost();
+        let must_wake = self.idle.must_wake()
+            || self.closed.must_wake()
+            || self.sleepers.must_wake()
+            || self.alarms.any_lost();
         !(must_arm || must_wake)
     }
 
@@ -320,6 +341,7 @@ impl State {
         while let Some((lost, told)) = self.alarms.next_lost() {
             let told = self.waiters.sweep(lost, told, &mut self.alarms, wakes);
             self.idle.sweep(lost, &mut self.alarms, wakes);
+            self.sleepers.sweep(lost, &mut self.alarms, wakes);
             self.alarms.told(lost, told, !wakes.is_full());
             if wakes.is_full() {
                 return true;
@@ -327,6 +349,7 @@ impl State {
         }
         self.idle.hand_out(wakes);
         self.closed.hand_out(wakes);
+        self.sleepers.hand_out(wakes);
         wakes.is_full()
     }
 }

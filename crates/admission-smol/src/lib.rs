@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, SystemClock};
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn, SystemClock};
 use smol::Timer;
 
 /// The coordinator's handle.
@@ -75,6 +75,17 @@ impl Runtime for Smol {
 
     fn alarm(bell: Bell) -> SmolAlarm {
         SmolAlarm { timer: Timer::never(), waker: bell.waker(), bell }
+    }
+}
+
+/// On smol's global executor, whose threads the first spawn starts.
+impl Spawn for Smol {
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        // A task that is not detached is cancelled with its handle.
+        smol::spawn(future).detach();
     }
 }
 

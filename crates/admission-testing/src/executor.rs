@@ -220,8 +220,17 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let world = CURRENT.with_borrow(|stack| stack.last().cloned());
-    world.expect("spawn is called inside a simulation").spawn(future)
+    try_spawn(future).expect("spawn is called inside a simulation")
+}
+
+/// Like [`spawn`]; outside a simulation the future is dropped.
+pub(crate) fn try_spawn<F>(future: F) -> Option<JoinHandle<F::Output>>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let world = CURRENT.try_with(|stack| stack.borrow().last().cloned()).ok().flatten();
+    world.map(|world| world.spawn(future))
 }
 
 /// Waits for so much virtual time.

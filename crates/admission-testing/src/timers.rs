@@ -11,10 +11,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use admission_rt::Instant;
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId};
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn};
 
 use crate::VirtualClock;
-use crate::executor::current;
+use crate::executor::{current, try_spawn};
 
 /// The runtime of a [`Simulation`](crate::Simulation): the name that `admission` knows it by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,16 @@ impl Runtime for Virtual {
         let Some(timers) = current() else { return VirtualAlarm { timers: None, id: 0 } };
         let id = timers.hang(bell);
         VirtualAlarm { timers: Some(timers), id }
+    }
+}
+
+/// A task of the simulation that runs the caller.
+impl Spawn for Virtual {
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(try_spawn(future));
     }
 }
 

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::{Duration, SystemTime};
 
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId};
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -92,6 +92,17 @@ impl Runtime for Tokio {
             handle.spawn(unconstrained(keep(Keeper { post: Arc::clone(&post) })));
         }
         TokioAlarm { post }
+    }
+}
+
+impl Spawn for Tokio {
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if let Ok(handle) = Handle::try_current() {
+            drop(handle.spawn(future));
+        }
     }
 }
 

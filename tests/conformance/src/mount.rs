@@ -8,15 +8,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use admission_rt::runtime::Runtime;
+use admission_rt::runtime::{Runtime, Spawn};
 
 /// A future in a box.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A runtime under test.
 pub trait Mount: Copy + Send + Sync + 'static {
-    /// Where its alarms come from.
-    type Runtime: Runtime;
+    /// Where its alarms come from, and what runs queries.
+    type Runtime: Runtime + Spawn;
 
     /// Whether time passes only while nothing can run, so that every start has one right time. If
     /// not, a start is never early, and that is all.

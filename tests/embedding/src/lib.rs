@@ -10,6 +10,7 @@
 pub mod driver;
 pub mod event_loop;
 pub mod executor;
+mod spawn;
 pub mod timer_thread;
 
 pub use driver::{Driver, Next};
