@@ -198,7 +198,10 @@ pub async fn an_error_may_become_a_cooldown<M: Mount>() {
     let waiting = t.call("waiting", &a).await;
     fail.set();
     assert!(poll_once(&mut call).await.is_pending());
-    assert_eq!(admission.counts(), Counts { running: 0, granted: 0, queued: 1 }, "it waits outside");
+    // In real time the cooldown may be over by now.
+    if M::EXACT {
+        assert_eq!(admission.counts(), Counts { running: 0, granted: 0, queued: 1 }, "it waits outside");
+    }
     waiting.finish();
     assert_eq!(call.await.expect("the second attempt"), 2);
     waiting.settle().await;
