@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use admission_rt::backon::{ConstantBuilder, ExponentialBuilder};
+use admission_rt::backon::{ConstantBuilder, FibonacciBuilder};
 use admission_rt::{
     AbortHandle, AbortReason, AbortSignal, Attempt, Counts, IntervalLimiter, RateLimiter, Rejected, Retry,
     RetryError, RetryRun, SettleError, Strategy, Window,
@@ -119,7 +119,8 @@ fn delays_are_the_builders_by_the_coordinators_clock() {
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);
-    let backoff = ExponentialBuilder::default().with_min_delay(ms(100)).with_max_times(3);
+    // 100, 100, 200 and 300, but not less than 150.
+    let backoff = FibonacciBuilder::default().with_min_delay(ms(100)).with_max_times(4);
     let policy = Retry::backoff(backoff).delay(ms(150));
     let (starts, mut wakes) = (Arc::new(Mutex::new(Vec::new())), 0);
     let mut run = {
@@ -129,17 +130,17 @@ fn delays_are_the_builders_by_the_coordinators_clock() {
             fails(&attempt)
         }))
     };
-    for at in [0, 150, 350, 750] {
+    for at in [0, 150, 300, 500, 800] {
         world.advance_to(at);
         assert!(at == 0 || run.wakes() > wakes, "at {at}");
         wakes = run.wakes();
-        if at < 750 {
+        if at < 800 {
             assert!(run.poll().is_pending());
             assert_eq!(admission.counts(), NOTHING);
         }
     }
-    assert_eq!(failure(run.ready()), (4, 4));
-    assert_eq!(*starts.lock().unwrap(), [0, 150, 350, 750]);
+    assert_eq!(failure(run.ready()), (5, 5));
+    assert_eq!(*starts.lock().unwrap(), [0, 150, 300, 500, 800]);
     assert_eq!(world.armed(), None, "no timer is left (rule T6)");
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use admission_rt::backon::{ExponentialBuilder, FibonacciBuilder};
+use admission_rt::backon::{ConstantBuilder, FibonacciBuilder};
 use admission_rt::{
     AbortHandle, AbortReason, AbortSignal, Attempt, Counts, IntervalLimiter, Rejected, Retry, RetryCall,
     RetryError, Strategy,
@@ -106,21 +106,21 @@ pub async fn delays_are_seen_in_the_starts<M: Mount>() {
     // rules E5, T5
     let t = Transcript::<M>::new();
     let (admission, a) = t.provider(|p| p);
-    let grow = ExponentialBuilder::default().with_min_delay(t.ms(10)).with_max_times(3);
-    let outcome = attempts(&t, "x", a.retry(Retry::backoff(grow)), 9).await;
+    let same = ConstantBuilder::default().with_delay(t.ms(10)).with_max_times(3);
+    let outcome = attempts(&t, "c", a.retry(Retry::backoff(same)), 9).await;
     assert!(matches!(outcome, Err(RetryError::Operation { error: 4, attempts: 4, .. })), "{outcome:?}");
     let sum = FibonacciBuilder::default().with_min_delay(t.ms(10)).without_max_times();
     let outcome = attempts(&t, "f", a.retry(Retry::backoff(sum).at_most(3)), 9).await;
     assert!(matches!(outcome, Err(RetryError::Operation { error: 4, attempts: 4, .. })), "{outcome:?}");
     t.expect(&[
-        ("x1", 0),
-        ("x2", 10),
-        ("x3", 30),
-        ("x4", 70),
-        ("f1", 70),
-        ("f2", 80),
-        ("f3", 90),
-        ("f4", 110),
+        ("c1", 0),
+        ("c2", 10),
+        ("c3", 20),
+        ("c4", 30),
+        ("f1", 30),
+        ("f2", 40),
+        ("f3", 50),
+        ("f4", 70),
     ]);
     assert_eq!(admission.counts(), Counts::default());
 }
