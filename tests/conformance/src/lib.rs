@@ -24,9 +24,11 @@ pub mod limits;
 pub mod living;
 pub mod mount;
 pub mod order;
+pub mod paced;
 pub mod rate_limiter;
 pub mod retries;
 pub mod signal;
+pub mod stream_ends;
 pub mod streams;
 pub mod transcript;
 pub mod waiting;
@@ -183,6 +185,11 @@ macro_rules! mount {
                 the_overdue_expire_before_a_newcomer_is_judged
                 a_heavy_ticket_of_a_cooling_provider_does_not_stop_another
             }
+            paced {
+                a_paced_stream_is_read_no_faster_than_allowed
+                a_paced_read_is_a_call
+                a_refusal_ends_a_paced_stream_and_loses_nothing
+            }
             rate_limiter {
                 a_rate_limiter_waits_by_default
                 a_rejecting_limiter_answers_at_once
@@ -211,11 +218,7 @@ macro_rules! mount {
                 retries_share_one_interval
                 a_retried_call_may_be_dropped_while_it_waits
             }
-            streams {
-                outputs_come_in_the_order_of_the_source
-                outputs_may_come_as_they_are_completed
-                a_stream_runs_no_further_ahead_than_its_capacity
-                a_spawned_stream_that_is_not_polled_frees_its_slots
+            stream_ends {
                 a_stream_can_be_dropped_in_every_state
                 a_stream_can_be_dropped_after_any_poll
                 a_try_stream_stops_at_the_first_error
@@ -224,11 +227,14 @@ macro_rules! mount {
                 a_panic_in_one_item_loses_no_other
                 a_signal_ends_a_stream
                 a_signal_ends_a_stream_that_waits_for_its_source
+            }
+            streams {
+                outputs_come_in_the_order_of_the_source
+                outputs_may_come_as_they_are_completed
+                a_stream_runs_no_further_ahead_than_its_capacity
+                a_spawned_stream_that_is_not_polled_frees_its_slots
                 items_have_calls_of_their_own
                 items_queue_in_the_order_of_the_source
-                a_paced_stream_is_read_no_faster_than_allowed
-                a_paced_read_is_a_call
-                a_refusal_ends_a_paced_stream_and_loses_nothing
             }
             waiting {
                 the_queue_is_finite
@@ -325,8 +331,10 @@ mod tests {
             include_str!("interval_limiter.rs"),
             include_str!("limits.rs"),
             include_str!("order.rs"),
+            include_str!("paced.rs"),
             include_str!("rate_limiter.rs"),
             include_str!("retries.rs"),
+            include_str!("stream_ends.rs"),
             include_str!("streams.rs"),
             include_str!("waiting.rs"),
         ];
