@@ -95,7 +95,7 @@ fn operations_that_a_stream_drives_may_borrow_and_stay_on_their_thread() {
     let _entered = world.enter();
     let (admission, a) = provider(&world, 2);
     let seen = Rc::new(Cell::new(0));
-    let words = vec!["one".to_owned(), "two".to_owned()];
+    let words = ["one".to_owned(), "two".to_owned()];
     let map = iter(words.iter()).map_admitted(&a, |word: &String, _| {
         let seen = Rc::clone(&seen);
         async move {
