@@ -59,6 +59,8 @@ pub type TryRun<F, Fut> = admission_rt::TryRun<AsyncStd, F, Fut>;
 pub type RateLimiter = admission_rt::RateLimiter<AsyncStd>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<AsyncStd>;
+/// A stream that is read no faster than a limiter allows.
+pub type Paced<S> = admission_rt::Paced<S, AsyncStd>;
 
 /// The runtime, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -497,4 +497,44 @@ mod tests {
         handle.abort();
         assert_eq!(admission.counts(), crate::Counts::default());
     }
+
+    // rule I4, W5
+    #[test]
+    fn a_linked_signal_leaves_nothing_with_those_that_fire_it() {
+        let ((_quiet, one), (handle, other)) = (AbortHandle::new(), AbortHandle::new());
+        let linked = AbortHandle::linked([one.clone(), other.clone(), AbortSignal::never()]);
+        let below = AbortHandle::linked([linked.signal()]);
+        assert_eq!((one.listeners(), other.listeners()), (1, 1));
+        handle.abort_with("enough");
+        for signal in [linked.signal(), below.signal(), AbortHandle::linked([other]).signal()] {
+            assert_eq!(signal.reason().unwrap().to_string(), "enough");
+        }
+        assert!(!one.is_aborted());
+        drop((linked, below));
+        assert_eq!(one.listeners(), 0);
+    }
+
+    // rule W3
+    #[test]
+    fn a_signal_from_a_future_fires_those_that_are_linked_to_it() {
+        struct Counter(std::sync::atomic::AtomicUsize);
+        impl Wake for Counter {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            }
+        }
+        let (handle, source) = AbortHandle::new();
+        let source = AbortSignal::from_future(async move { source.aborted().await });
+        let linked = AbortHandle::linked([source]).signal();
+        let counter = Arc::new(Counter(0.into()));
+        let waker = Waker::from(counter.clone());
+        let mut aborted = Box::pin(linked.aborted());
+        assert!(aborted.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        handle.abort_with("ready");
+        assert_eq!(counter.0.load(std::sync::atomic::Ordering::SeqCst), 1);
+        let Poll::Ready(reason) = aborted.as_mut().poll(&mut Context::from_waker(&waker)) else {
+            panic!("it has fired")
+        };
+        assert_eq!(reason.to_string(), "ready");
+    }
 }

@@ -74,6 +74,12 @@
 //! }
 //! ```
 //!
+//! # Streams
+//!
+//! [`AdmissionStreamExt`] maps the items of any stream under admission, several at once and with
+//! retries, or reads a stream no faster than a limiter allows (rule I4). Each item is a call like any
+//! other, and each of its retries, too.
+//!
 //! Lacks, on purpose: timers, executors, and any thread of its own.
 
 #![forbid(unsafe_code)]

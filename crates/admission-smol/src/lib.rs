@@ -52,6 +52,8 @@ pub type TryRun<F, Fut> = admission_rt::TryRun<Smol, F, Fut>;
 pub type RateLimiter = admission_rt::RateLimiter<Smol>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<Smol>;
+/// A stream that is read no faster than a limiter allows.
+pub type Paced<S> = admission_rt::Paced<S, Smol>;
 
 /// The runtime, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -58,3 +58,5 @@ pub type TryRun<F, Fut> = admission_rt::TryRun<Virtual, F, Fut>;
 pub type RateLimiter = admission_rt::RateLimiter<Virtual>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<Virtual>;
+/// A stream that is read no faster than a limiter allows.
+pub type Paced<S> = admission_rt::Paced<S, Virtual>;

@@ -61,6 +61,8 @@ pub type IntervalLimiter = admission_rt::IntervalLimiter<Tokio>;
 pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Tokio>;
 /// The future of an interval limiter's start.
 pub type Start = admission_rt::Start<Tokio>;
+/// A stream that is read no faster than a limiter allows.
+pub type Paced<S> = admission_rt::Paced<S, Tokio>;
 
 /// The runtime, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,6 +25,7 @@ pub mod limits;
 pub mod living;
 pub mod mount;
 pub mod order;
+pub mod paced;
 pub mod puppet;
 pub mod queries;
 pub mod query_ends;
@@ -32,6 +33,7 @@ pub mod query_faults;
 pub mod rate_limiter;
 pub mod retries;
 pub mod signal;
+pub mod stream_ends;
 pub mod streams;
 pub mod transcript;
 pub mod waiting;
@@ -194,6 +196,11 @@ macro_rules! mount {
                 the_overdue_expire_before_a_newcomer_is_judged
                 a_heavy_ticket_of_a_cooling_provider_does_not_stop_another
             }
+            paced {
+                a_paced_stream_is_read_no_faster_than_allowed
+                a_paced_read_is_a_call
+                a_refusal_ends_a_paced_stream_and_loses_nothing
+            }
             queries {
                 an_unknown_provider_is_an_error_when_the_query_is_created
                 the_attempt_timeout_starts_when_the_source_is_called
@@ -253,11 +260,7 @@ macro_rules! mount {
                 retries_share_one_interval
                 a_retried_call_may_be_dropped_while_it_waits
             }
-            streams {
-                outputs_come_in_the_order_of_the_source
-                outputs_may_come_as_they_are_completed
-                a_stream_runs_no_further_ahead_than_its_capacity
-                a_spawned_stream_that_is_not_polled_frees_its_slots
+            stream_ends {
                 a_stream_can_be_dropped_in_every_state
                 a_stream_can_be_dropped_after_any_poll
                 a_try_stream_stops_at_the_first_error
@@ -266,11 +269,14 @@ macro_rules! mount {
                 a_panic_in_one_item_loses_no_other
                 a_signal_ends_a_stream
                 a_signal_ends_a_stream_that_waits_for_its_source
+            }
+            streams {
+                outputs_come_in_the_order_of_the_source
+                outputs_may_come_as_they_are_completed
+                a_stream_runs_no_further_ahead_than_its_capacity
+                a_spawned_stream_that_is_not_polled_frees_its_slots
                 items_have_calls_of_their_own
                 items_queue_in_the_order_of_the_source
-                a_paced_stream_is_read_no_faster_than_allowed
-                a_paced_read_is_a_call
-                a_refusal_ends_a_paced_stream_and_loses_nothing
             }
             waiting {
                 the_queue_is_finite
@@ -375,11 +381,13 @@ mod tests {
             include_str!("limits.rs"),
             include_str!("living.rs"),
             include_str!("order.rs"),
+            include_str!("paced.rs"),
             include_str!("queries.rs"),
             include_str!("query_ends.rs"),
             include_str!("query_faults.rs"),
             include_str!("rate_limiter.rs"),
             include_str!("retries.rs"),
+            include_str!("stream_ends.rs"),
             include_str!("streams.rs"),
             include_str!("waiting.rs"),
         ];

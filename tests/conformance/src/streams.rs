@@ -1,16 +1,17 @@
-//! Streams under admission: a map whose items wait for their turn, and a paced read.
+//! Streams under admission: a map whose items wait for their turn.
 //!
-//! Owns: rule I4, with the rules of calls as far as a stream's items are calls. Lacks: the retries
-//! themselves, which are those of any call.
+//! Owns: rule I4 while a stream goes on, with the rules of calls as far as a stream's items are calls; and
+//! the operations of these bodies, which end when they are told to. Lacks: the ways in which items and
+//! streams end, and the retries themselves, which are those of any call.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use admission_rt::{
-    AbortHandle, AdmissionStreamExt, Attempt, Counts, IntervalLimiter, ItemError, Rejected, Retry, RetryError,
+    AbortHandle, AdmissionStreamExt, Attempt, Counts, IntervalLimiter, ItemError, Rejected, Retry,
 };
 use futures_core::Stream;
 use futures_util::StreamExt;
@@ -22,25 +23,25 @@ use crate::transcript::{Recorder, Transcript};
 
 /// What the bodies' operations fail with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Failure {
+pub(crate) enum Failure {
     Transient,
     Final,
 }
 
 /// What is handed out.
-type Output = Result<usize, ItemError<Failure>>;
+pub(crate) type Output = Result<usize, ItemError<Failure>>;
 
 /// A stream of outputs, whoever runs its operations.
-type Outputs = Pin<Box<dyn Stream<Item = Output> + Send>>;
+pub(crate) type Outputs = Pin<Box<dyn Stream<Item = Output> + Send>>;
 
 /// Who runs the operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+pub(crate) enum By {
     Runtime,
     Stream,
 }
 
-const BOTH: [By; 2] = [By::Runtime, By::Stream];
+pub(crate) const BOTH: [By; 2] = [By::Runtime, By::Stream];
 
 /// Says which of two streams it is.
 macro_rules! by {
@@ -54,17 +55,19 @@ macro_rules! by {
     }};
 }
 
+pub(crate) use by;
+
 /// Operations that end when they are told to.
 #[derive(Clone)]
-struct Gates {
-    recorder: Recorder,
-    finish: Arc<Vec<Signal>>,
-    started: Arc<Vec<Signal>>,
-    told: Arc<Vec<Signal>>,
+pub(crate) struct Gates {
+    pub(crate) recorder: Recorder,
+    pub(crate) finish: Arc<Vec<Signal>>,
+    pub(crate) started: Arc<Vec<Signal>>,
+    pub(crate) told: Arc<Vec<Signal>>,
 }
 
 impl Gates {
-    fn new<M: Mount>(t: &Transcript<M>, items: usize) -> Self {
+    pub(crate) fn new<M: Mount>(t: &Transcript<M>, items: usize) -> Self {
         let signals = || Arc::new((0..items).map(|_| Signal::default()).collect::<Vec<_>>());
         Self { recorder: t.recorder(), finish: signals(), started: signals(), told: signals() }
     }
@@ -92,23 +95,29 @@ impl Gates {
         }
     }
 
-    fn operation(&self) -> impl Fn(usize, Attempt) -> Boxed<Result<usize, Failure>> + Send + Sync + 'static {
+    pub(crate) fn operation(
+        &self,
+    ) -> impl Fn(usize, Attempt) -> Boxed<Result<usize, Failure>> + Send + Sync + 'static {
         let gates = self.clone();
         move |item, attempt| Box::pin(gates.pass(item, attempt))
     }
 
-    fn open(&self, items: impl IntoIterator<Item = usize>) {
+    pub(crate) fn open(&self, items: impl IntoIterator<Item = usize>) {
         for item in items {
             self.finish[item].set();
         }
     }
 
-    fn started(&self) -> usize {
+    pub(crate) fn started(&self) -> usize {
         self.started.iter().filter(|started| started.is_set()).count()
     }
 }
 
-fn limiter<M: Mount>(t: &Transcript<M>, millis: u32, max_waiting: u32) -> IntervalLimiter<M::Runtime> {
+pub(crate) fn limiter<M: Mount>(
+    t: &Transcript<M>,
+    millis: u32,
+    max_waiting: u32,
+) -> IntervalLimiter<M::Runtime> {
     let builder = IntervalLimiter::builder(t.ms(millis)).clock(t.clock()).max_waiting(max_waiting);
     // A machine that stops for a moment is not a caller that does not run.
     let builder = if M::EXACT { builder } else { builder.hand_off(Duration::from_secs(3_600)) };
@@ -116,13 +125,13 @@ fn limiter<M: Mount>(t: &Transcript<M>, millis: u32, max_waiting: u32) -> Interv
 }
 
 /// Until this holds; whatever makes it so needs no more than time and a turn.
-async fn until<M: Mount>(holds: impl Fn() -> bool) {
+pub(crate) async fn until<M: Mount>(holds: impl Fn() -> bool) {
     while !holds() {
         M::sleep(M::MILLISECOND).await;
     }
 }
 
-fn value(output: Option<Output>) -> usize {
+pub(crate) fn value(output: Option<Output>) -> usize {
     output.expect("one more").expect("a value")
 }
 
@@ -242,273 +251,6 @@ pub async fn a_driven_stream_that_is_not_polled_stalls_others_briefly<M: Mount>(
     assert_eq!(limiter.counts(), Counts::default());
 }
 
-/// A stream can be dropped in every state, and what it began is told; nothing is left of it.
-pub async fn a_stream_can_be_dropped_in_every_state<M: Mount>() {
-    // rules I4, W3, W5, W7
-    for by in BOTH {
-        let t = Transcript::<M>::new();
-        let (admission, a) = t.provider(|p| p.max_concurrent(2));
-        let gates = Gates::new(&t, 5);
-        let new = || by!(by, iter(0..5).map_admitted(&a, gates.operation()).concurrency(4).as_completed());
-        // Not begun.
-        drop(new());
-        assert_eq!(gates.started(), 0);
-        // Two run and two wait. One of those that run is finished, and one of those that wait runs.
-        let mut outputs = new();
-        assert!(poll_once(&mut outputs.next()).await.is_pending());
-        gates.started[0].wait().await;
-        gates.started[1].wait().await;
-        assert_eq!(admission.counts(), Counts { running: 2, granted: 0, queued: 2 });
-        gates.open([0]);
-        assert_eq!(value(outputs.next().await), 0);
-        // Not polled any more, and a granted one among them where it is the stream that polls.
-        drop(outputs);
-        assert_eq!(admission.counts().queued, 0, "those that wait leave at once");
-        if by == By::Runtime {
-            gates.told[1].wait().await;
-            assert!(admission.counts().running > 0, "what runs keeps its slot until it is finished");
-            gates.open(1..5);
-            admission.idle().await;
-        }
-        assert_eq!(admission.counts(), Counts::default());
-        assert!(matches!(M::armed(), None | Some(0)));
-    }
-}
-
-/// A stream can be dropped after any number of polls.
-pub async fn a_stream_can_be_dropped_after_any_poll<M: Mount>() {
-    // rules I4, W5
-    for by in BOTH {
-        for polls in 0..12 {
-            let t = Transcript::<M>::new();
-            let limiter = limiter(&t, 10, 1_024);
-            let tries = Arc::new(AtomicU32::new(0));
-            let operation = {
-                let tries = Arc::clone(&tries);
-                move |item: usize, _: Attempt| {
-                    let fails = tries.fetch_add(1, Ordering::SeqCst) % 2 == 0;
-                    async move {
-                        M::sleep(M::MILLISECOND * 3).await;
-                        if fails { Err(Failure::Transient) } else { Ok(item) }
-                    }
-                }
-            };
-            let policy = Retry::times(1).delay(t.ms(5));
-            let map = iter(0..3).map_admitted(&limiter, operation).concurrency(2).retry(policy);
-            let mut outputs = by!(by, map);
-            for _ in 0..polls {
-                let _ = poll_once(&mut outputs.next()).await;
-                M::sleep(M::MILLISECOND * 4).await;
-            }
-            drop(outputs);
-            limiter.idle().await;
-            assert_eq!(limiter.counts(), Counts::default());
-            // A task that waited to retry is told, and is gone at its next turn.
-            until::<M>(|| matches!(M::armed(), None | Some(0))).await;
-        }
-    }
-}
-
-/// The `try_` form ends with the first error, and tells the others.
-pub async fn a_try_stream_stops_at_the_first_error<M: Mount>() {
-    // rule I4
-    for by in BOTH {
-        let t = Transcript::<M>::new();
-        let (admission, a) = t.provider(|p| p.max_concurrent(2));
-        let gates = Gates::new(&t, 9);
-        let operation = {
-            let pass = gates.operation();
-            move |item, attempt| -> Boxed<Result<usize, Failure>> {
-                let passed = pass(item, attempt);
-                if item == 1 {
-                    Box::pin(async move { passed.await.and(Err(Failure::Final)) })
-                } else {
-                    passed
-                }
-            }
-        };
-        let map = iter(0..9).try_map_admitted(&a, operation).concurrency(3).as_completed();
-        let mut outputs = by!(by, map);
-        assert!(poll_once(&mut outputs.next()).await.is_pending());
-        gates.started[1].wait().await;
-        gates.open([1]);
-        let error = outputs.next().await.expect("one more").expect_err("it failed");
-        assert!(matches!(
-            error,
-            ItemError::Call(RetryError::Operation { error: Failure::Final, attempts: 1, .. })
-        ));
-        assert!(outputs.next().await.is_none());
-        assert_eq!(outputs.size_hint(), (0, Some(0)));
-        assert_eq!(admission.counts().queued, 0, "those that wait leave at once");
-        if by == By::Runtime {
-            gates.told[0].wait().await;
-            gates.open([0, 2]);
-            admission.idle().await;
-        }
-        assert_eq!(admission.counts(), Counts::default());
-        assert!(gates.started() <= 3, "nothing more is begun");
-    }
-}
-
-/// An item that finally fails is an error in its place, and the stream goes on.
-pub async fn a_failed_item_is_an_error_in_its_place<M: Mount>() {
-    // rules I4, R6
-    for by in BOTH {
-        let t = Transcript::<M>::new();
-        let (admission, a) = t.provider(|p| p.max_concurrent(3));
-        let attempts = Arc::new(Mutex::new(Vec::new()));
-        let operation = {
-            let attempts = Arc::clone(&attempts);
-            move |item: usize, attempt: Attempt| {
-                attempts.lock().expect("no panic").push((item, attempt.number()));
-                let is_fine = item != 1 && (item != 2 || attempt.number() == 3);
-                async move {
-                    if is_fine {
-                        Ok(item)
-                    } else if item == 1 {
-                        Err(Failure::Final)
-                    } else {
-                        Err(Failure::Transient)
-                    }
-                }
-            }
-        };
-        let policy = Retry::times(2).when(|error: &Failure| *error == Failure::Transient);
-        let map = iter(0..4).map_admitted(&a, operation).concurrency(4).retry(policy);
-        let outputs: Vec<Output> = by!(by, map).collect().await;
-        let [Ok(0), Err(error), Ok(2), Ok(3)] = &outputs[..] else { panic!("{outputs:?}") };
-        assert_eq!((error.error(), error.attempts()), (Some(&Failure::Final), 1));
-        let mut attempts = attempts.lock().expect("no panic").clone();
-        attempts.sort_unstable();
-        assert_eq!(attempts, [(0, 1), (1, 1), (2, 1), (2, 2), (2, 3), (3, 1)]);
-        assert_eq!(admission.counts(), Counts::default());
-    }
-}
-
-/// A refusal is its item's error, not retried, and tells of the last attempt if there was one.
-pub async fn a_refused_item_is_not_retried<M: Mount>() {
-    // rules I4, E5, Q5
-    for by in BOTH {
-        let t = Transcript::<M>::new();
-        let limiter = limiter(&t, 3_600_000, 1);
-        let asked = Arc::new(AtomicBool::new(false));
-        let policy = {
-            let asked = Arc::clone(&asked);
-            Retry::times(5).when(move |_: &Failure| {
-                asked.store(true, Ordering::SeqCst);
-                true
-            })
-        };
-        let start = |_: usize, _: Attempt| async { Err::<usize, Failure>(Failure::Transient) };
-        let map = iter(0..3).map_admitted(&limiter, start).concurrency(3).retry(policy).as_completed();
-        let mut outputs = by!(by, map);
-        // The first starts and fails; the second waits; the third and the retry find the queue full.
-        let mut refused = Vec::new();
-        for _ in 0..2 {
-            let error = outputs.next().await.expect("one more").expect_err("it is refused");
-            assert!(error.rejected().is_some_and(Rejected::is_overflow), "{error:?}");
-            refused.push((error.attempts(), error.error().copied()));
-        }
-        refused.sort_unstable();
-        assert_eq!(refused, [(0, None), (1, Some(Failure::Transient))]);
-        assert!(asked.load(Ordering::SeqCst), "about the error of the operation");
-        limiter.close();
-        let error = outputs.next().await.expect("one more").expect_err("it is refused");
-        assert!(error.rejected().is_some_and(Rejected::is_closed), "{error:?}");
-        assert!(outputs.next().await.is_none());
-        assert_eq!(limiter.counts(), Counts::default());
-    }
-}
-
-/// A panic passes through where the stream drives, and is an error where a task runs.
-pub async fn a_panic_in_one_item_loses_no_other<M: Mount>() {
-    // rules I4, W5
-    let operation = |item: usize, _: Attempt| -> Boxed<Result<usize, Failure>> {
-        Box::pin(async move {
-            assert!(item != 1, "on purpose");
-            Ok(item)
-        })
-    };
-    let t = Transcript::<M>::new();
-    let (admission, a) = t.provider(|p| p.max_concurrent(1));
-    let spawned = iter(0..3).map_admitted(&a, operation).concurrency(3).spawned();
-    let outputs: Vec<Output> = spawned.collect().await;
-    let [Ok(0), Err(ItemError::Panicked { message: Some(message), attempts: 1, .. }), Ok(2)] = &outputs[..]
-    else {
-        panic!("{outputs:?}")
-    };
-    assert_eq!(&**message, "on purpose");
-    admission.idle().await;
-
-    let driven = iter(0..3).map_admitted(&a, operation).concurrency(3).driven();
-    let driven: Arc<Mutex<(Outputs, Vec<usize>)>> = Arc::new(Mutex::new((Box::pin(driven), Vec::new())));
-    // Each task goes on with the stream until it ends or panics.
-    let read = |driven: Arc<Mutex<(Outputs, Vec<usize>)>>| -> Boxed<()> {
-        Box::pin(std::future::poll_fn(move |cx| {
-            // The lock of a task that panicked is as good as any.
-            let mut guard = driven.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let (stream, read) = &mut *guard;
-            loop {
-                match stream.as_mut().poll_next(cx) {
-                    std::task::Poll::Pending => return std::task::Poll::Pending,
-                    std::task::Poll::Ready(None) => return std::task::Poll::Ready(()),
-                    std::task::Poll::Ready(output) => read.push(value(output)),
-                }
-            }
-        }))
-    };
-    assert!(M::spawn(read(Arc::clone(&driven))).await.is_none(), "it passes through");
-    assert!(M::spawn(read(Arc::clone(&driven))).await.is_some(), "and the others are there");
-    assert_eq!(driven.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1, [0, 2]);
-    assert_eq!(admission.counts(), Counts::default());
-}
-
-/// A signal ends the stream: what waits is refused with its reason, what runs is told and read.
-pub async fn a_signal_ends_a_stream<M: Mount>() {
-    // rules I4, W3
-    for by in BOTH {
-        let t = Transcript::<M>::new();
-        let (admission, a) = t.provider(|p| p.max_concurrent(1));
-        let gates = Gates::new(&t, 5);
-        let (handle, signal) = AbortHandle::new();
-        let map = iter(0..5).map_admitted(&a, gates.operation()).concurrency(2).abort_signal(&signal);
-        let mut outputs = by!(by, map);
-        assert!(poll_once(&mut outputs.next()).await.is_pending());
-        gates.started[0].wait().await;
-        handle.abort_with("enough");
-        assert_eq!(admission.counts().queued, 0, "whether or not it is polled");
-        assert!(poll_once(&mut outputs.next()).await.is_pending(), "what runs is waited for");
-        gates.told[0].wait().await;
-        gates.open([0]);
-        assert_eq!(value(outputs.next().await), 0);
-        match outputs.next().await.expect("one more").expect_err("it is refused").rejected() {
-            Some(Rejected::Aborted(reason)) => assert_eq!(reason.to_string(), "enough"),
-            other => panic!("{other:?}"),
-        }
-        assert!(outputs.next().await.is_none());
-        assert_eq!((gates.started(), admission.counts()), (1, Counts::default()));
-    }
-}
-
-/// A signal that fires while nothing is in flight ends the stream, too.
-pub async fn a_signal_ends_a_stream_that_waits_for_its_source<M: Mount>() {
-    // rules I4, W3
-    for by in BOTH {
-        let t = Transcript::<M>::new();
-        let (_admission, a) = t.provider(|p| p.max_concurrent(1));
-        let gates = Gates::new(&t, 1);
-        let (handle, signal) = AbortHandle::new();
-        let source = futures_util::stream::pending::<usize>();
-        // The call's own signal does the same.
-        let map = source.map_admitted(a.abort_signal(&signal), gates.operation());
-        let mut outputs = by!(by, map);
-        let ended = M::spawn(Box::pin(async move { outputs.next().await.is_none() }));
-        M::sleep(M::MILLISECOND).await;
-        handle.abort();
-        assert_eq!(ended.await, Some(true));
-    }
-}
-
 /// What an item's call asks for may depend on the item.
 pub async fn items_have_calls_of_their_own<M: Mount>() {
     // rules I4, L1
@@ -609,74 +351,4 @@ pub async fn two_streams_share_one_interval_with_their_retries<M: Mount>() {
         assert_eq!(limiter.counts(), Counts::default());
         assert!(matches!(M::armed(), None | Some(0)));
     }
-}
-
-/// A paced stream is read as the limiter allows, from the first read on.
-pub async fn a_paced_stream_is_read_no_faster_than_allowed<M: Mount>() {
-    // rules I4, L2, D1
-    let t = Transcript::<M>::new();
-    let limiter = limiter(&t, 20, 8);
-    let recorder = t.recorder();
-    let mut left = 3;
-    let source = futures_util::stream::poll_fn(move |_| {
-        recorder.note("read");
-        left -= 1;
-        std::task::Poll::Ready((left >= 0).then_some(left))
-    });
-    let mut paced = source.paced(&limiter);
-    assert_eq!(t.names().len(), 0, "nothing before the first poll");
-    for item in [2, 1, 0] {
-        assert_eq!(paced.next().await.expect("one more").expect("admitted"), item);
-    }
-    assert!(paced.next().await.is_none());
-    assert!(paced.next().await.is_none(), "and the source is not asked again");
-    t.expect(&[("read", 0), ("read", 20), ("read", 40), ("read", 60)]);
-    assert_eq!(limiter.counts(), Counts::default());
-}
-
-/// A read that waits for its source has started, and holds what a call holds until it has its answer.
-pub async fn a_paced_read_is_a_call<M: Mount>() {
-    // rules I4, W7
-    let t = Transcript::<M>::new();
-    let (admission, a) = t.provider(|p| p.max_concurrent(1));
-    let arrives = Signal::default();
-    let source = {
-        let arrives = arrives.clone();
-        Box::pin(futures_util::stream::once(async move { arrives.wait().await }))
-    };
-    let mut paced = source.paced(&a);
-    assert!(poll_once(&mut paced.next()).await.is_pending());
-    assert_eq!(admission.counts(), Counts { running: 1, granted: 0, queued: 0 });
-    let other = t.call("other", &a).await;
-    arrives.set();
-    paced.next().await.expect("one more").expect("admitted");
-    other.settle().await;
-    assert!(paced.next().await.is_none());
-    assert_eq!(admission.counts(), Counts::default());
-}
-
-/// A refusal is a paced stream's last item, and loses none of the source's.
-pub async fn a_refusal_ends_a_paced_stream_and_loses_nothing<M: Mount>() {
-    // rules I4, W3, W4
-    let t = Transcript::<M>::new();
-    let limiter = limiter(&t, 3_600_000, 8);
-    let (handle, signal) = AbortHandle::new();
-    let mut paced = iter(0..3).paced(limiter.call().abort_signal(&signal));
-    assert_eq!(paced.next().await.expect("one more").expect("admitted"), 0);
-    assert!(poll_once(&mut paced.next()).await.is_pending());
-    assert_eq!(limiter.counts().queued, 1);
-    handle.abort();
-    assert_eq!(limiter.counts(), Counts::default());
-    assert!(paced.next().await.expect("one more").expect_err("aborted").is_aborted());
-    assert!(paced.next().await.is_none());
-    assert_eq!(paced.into_inner().collect::<Vec<_>>().await, [1, 2]);
-
-    let mut dropped = iter(0..3).paced(&limiter);
-    assert!(poll_once(&mut dropped.next()).await.is_pending());
-    drop(dropped);
-    assert_eq!(limiter.counts(), Counts::default());
-    limiter.close();
-    let mut closed = iter(0..3).paced(&limiter);
-    assert!(closed.next().await.expect("one more").expect_err("closed").is_closed());
-    assert!(closed.next().await.is_none());
 }
