@@ -32,6 +32,8 @@ use crate::{
 const RESERVED_TICKETS: u32 = 1 << 20;
 /// Calls in flight that room is made for beforehand at most.
 const RESERVED_IN_FLIGHT: u32 = 1 << 12;
+/// Providers that one call forgets at most: more than one makes, so that the gone never pile up.
+const FORGOTTEN_PER_CALL: usize = 4;
 /// Events that room is made for beforehand at most.
 const RESERVED_EVENTS: u32 = 1 << 10;
 
@@ -558,6 +560,8 @@ impl Coordinator {
         if let Some(place) = found {
             self.providers.set_standing(place, Standing::Removed);
             self.queue.mark_changed(place);
+            let oldest = self.oldest_start(Some(place));
+            self.providers[place].forget_turns(oldest);
             let queue = &self.queue;
             self.batch.extend(queue.slots().filter(|&index| {
                 let slot = queue.slot(index);
@@ -736,7 +740,7 @@ impl Coordinator {
             *first = at.min(*first);
         });
         let first_due_of_all = first_due.iter().copied().min().unwrap_or(Instant::NEVER);
-        let here = (0..self.providers.len()).filter(|&place| self.providers.standing(place).is_here());
+        let here = (0..self.providers.len()).filter(|&place| self.providers.is_here(place));
         let snapshot =
             |scope: &Scope, queued, due| ScopeSnapshot::of(scope, queued, &self.hand_off, due, now);
         let mut providers: Vec<_> = here
@@ -835,11 +839,16 @@ impl Coordinator {
         now: Instant,
     ) -> Result<u32, ChangeError> {
         let place = if let Some(place) = self.providers.find_remembered(provider.0) {
-            self.adapt(Some(place), limits, now)?;
+            // It has no grants, and no look at all tickets to find its oldest call is worth its while: the
+            // next removal is one anyway.
+            self.providers[place].adapt(limits, 0, self.starts, now).map_err(ChangeError::Limits)?;
             self.providers.set_standing(place, standing);
             self.providers[place].halvings = 0;
             place
         } else {
+            if let Some(place) = self.providers.find_gone(provider.0) {
+                self.forget(place);
+            }
             let next_start = self.starts;
             let inserted = self.providers.insert(provider.0, standing, limits, next_start);
             let (place, is_more) = inserted.map_err(ChangeError::Limits)?;
@@ -900,20 +909,30 @@ impl Coordinator {
         hold.is_some()
     }
 
+    /// The number of the oldest start of a scope that still runs.
+    fn oldest_start(&self, place: Option<u32>) -> u64 {
+        let its_running =
+            self.queue.slots().map(|index| self.queue.slot(index)).filter(|slot| {
+                slot.state == State::Running && place.is_none_or(|place| place == slot.provider)
+            });
+        its_running.map(|slot| slot.start_number()).min().unwrap_or(self.starts)
+    }
+
     /// Gives a scope other limits.
     fn adapt(&mut self, place: Option<u32>, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
         let side = place.map_or(Side::Client, |_| Side::Provider);
+        let oldest = self.oldest_start(place);
         let queue = &self.queue;
-        let is_here = |&index: &u32| place.is_none_or(|place| place == queue.slot(index).provider);
-        let is = |state| move |&index: &u32| queue.slot(index).state == state;
-        let running = queue.slots().filter(is_here).filter(is(State::Running));
-        let oldest = running.map(|index| queue.slot(index).start_number()).min().unwrap_or(self.starts);
+        let is_granted = |&index: &u32| {
+            let slot = queue.slot(index);
+            slot.state == State::Granted && place.is_none_or(|place| place == slot.provider)
+        };
         let scope = match place {
             None => &mut self.client,
             Some(place) => &mut self.providers[place],
         };
         scope.adapt(limits, oldest, self.starts, now).map_err(ChangeError::Limits)?;
-        for index in queue.slots().filter(is_here).filter(is(State::Granted)) {
+        for index in queue.slots().filter(is_granted) {
             scope.hold(queue.ask(index, side));
         }
         Ok(())
@@ -993,12 +1012,20 @@ impl Coordinator {
         if self.providers.are_mostly_vacant() {
             self.move_together();
         }
-        while let Some((place, number)) = self.providers.forget_one(now) {
-            self.timed.remove(place);
-            self.ready.remove(place);
-            self.events.push_back(Event::Forgotten(ProviderId(number)));
+        self.providers.look(now);
+        for _ in 0..FORGOTTEN_PER_CALL {
+            let Some(place) = self.providers.next_gone() else { break };
+            self.forget(place);
         }
         now
+    }
+
+    /// Nothing is left of a provider.
+    fn forget(&mut self, place: u32) {
+        let number = self.providers.forget(place);
+        self.timed.remove(place);
+        self.ready.remove(place);
+        self.events.push_back(Event::Forgotten(ProviderId(number)));
     }
 
     /// After a crowd of providers is gone, its places go too.

@@ -111,7 +111,7 @@ impl Heap {
         self.places[self.entries[b].1 as usize] = b as u32;
     }
 
-    #[cfg(audit)]
+    /// The key of a member, if it is in.
     pub(crate) fn key_of(&self, id: u32) -> Option<u64> {
         let &place = self.places.get(id as usize)?;
         (place != ABSENT).then(|| self.entries[place as usize].0)

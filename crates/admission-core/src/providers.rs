@@ -2,7 +2,8 @@
 //! and may be forgotten (rule L10).
 //!
 //! Those of the configuration lie at the places of their numbers for good; the others are found by
-//! their number in a table, and their places are used again. Lacks names, which the driver has, and
+//! their number in a table, and their places are used again. Forgetting is done a few at a time, so
+//! that no call pays for a crowd; whoever is to be forgotten is gone at once for all who ask. Lacks names, which the driver has, and
 //! lacks all say in what a provider allows: that is its [`Scope`]'s.
 
 use alloc::vec::Vec;
@@ -30,12 +31,21 @@ pub(crate) struct Providers {
     pub(crate) template: Option<Limits>,
     /// Those at rest that are to be forgotten, by the instant from which nothing is left of them.
     resting: Heap,
+    /// The latest instant at which it was looked who is gone.
+    looked_at: Instant,
+    /// How many times that was looked.
+    looks: u64,
+    /// What was looked at in scopes that are forgotten.
+    #[cfg(steps)]
+    forgotten_steps: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Provider {
     number: u32,
     standing: Standing,
+    /// After how many looks it came to rest. It is not gone before the next.
+    rested: u64,
     scope: Scope,
 }
 
@@ -67,7 +77,7 @@ impl Standing {
 
 impl Providers {
     pub(crate) fn try_new(scopes: Vec<Scope>, template: Option<Limits>) -> Self {
-        let provider = |(number, scope)| Provider { number, standing: Standing::Kept, scope };
+        let provider = |(number, scope)| Provider { number, standing: Standing::Kept, rested: 0, scope };
         let places: Vec<Provider> = (0..).zip(scopes).map(provider).collect();
         Self {
             configured: places.len() as u32,
@@ -76,6 +86,10 @@ impl Providers {
             free: Vec::new(),
             template,
             resting: Heap::default(),
+            looked_at: Instant::ZERO,
+            looks: 0,
+            #[cfg(steps)]
+            forgotten_steps: 0,
         }
     }
 
@@ -91,6 +105,15 @@ impl Providers {
 
     /// The place of a provider that is here, or removed and remembered.
     pub(crate) fn find_remembered(&self, number: u32) -> Option<u32> {
+        self.find_place(number).filter(|&place| !self.is_gone(place))
+    }
+
+    /// The place of a provider that is gone, and is still to be forgotten.
+    pub(crate) fn find_gone(&self, number: u32) -> Option<u32> {
+        self.find_place(number).filter(|&place| self.is_gone(place))
+    }
+
+    fn find_place(&self, number: u32) -> Option<u32> {
         let place = if number < self.configured {
             number
         } else {
@@ -107,6 +130,16 @@ impl Providers {
             Some(place) => Some(self[place].fingerprint),
             None => self.template.as_ref().map(Limits::fingerprint),
         }
+    }
+
+    /// Whether nothing was left of a provider when that was last looked.
+    fn is_gone(&self, place: u32) -> bool {
+        let from = self.resting.key_of(place).map(Instant::from_nanos);
+        from.is_some_and(|from| from <= self.looked_at) && self.places[place as usize].rested < self.looks
+    }
+
+    pub(crate) fn is_here(&self, place: u32) -> bool {
+        self.standing(place).is_here() && !self.is_gone(place)
     }
 
     pub(crate) fn standing(&self, place: u32) -> Standing {
@@ -130,7 +163,7 @@ impl Providers {
         next_start: u64,
     ) -> Result<(u32, bool), LimitsError> {
         let scope = Scope::try_new(limits, next_start)?;
-        let provider = Provider { number, standing, scope };
+        let provider = Provider { number, standing, rested: self.looks, scope };
         if number < self.configured {
             self.places[number as usize] = provider;
             return Ok((number, false));
@@ -153,7 +186,8 @@ impl Providers {
 
     /// Notes from when nothing will be left of a provider, if it is at rest: has no ticket.
     pub(crate) fn rest(&mut self, place: u32, has_tickets: bool) {
-        let provider = &self.places[place as usize];
+        let provider = &mut self.places[place as usize];
+        provider.rested = self.looks;
         let from = provider.scope.empty_from();
         if has_tickets || !provider.standing.fades() || from == Instant::NEVER {
             self.resting.remove(place);
@@ -162,12 +196,27 @@ impl Providers {
         }
     }
 
-    /// Forgets one provider of which nothing is left now: its place and number.
-    pub(crate) fn forget_one(&mut self, now: Instant) -> Option<(u32, u32)> {
-        let (_, place) = self.resting.peek().filter(|&(from, _)| Instant::from_nanos(from) <= now)?;
+    /// From now on those at rest of which nothing is left are gone (rule L10).
+    pub(crate) fn look(&mut self, now: Instant) {
+        self.looked_at = now;
+        self.looks += 1;
+    }
+
+    /// One of those that are gone. Right after a look only.
+    pub(crate) fn next_gone(&self) -> Option<u32> {
+        let (from, place) = self.resting.peek()?;
+        (Instant::from_nanos(from) <= self.looked_at).then_some(place)
+    }
+
+    /// Forgets a provider that is gone: its number is free.
+    pub(crate) fn forget(&mut self, place: u32) -> u32 {
         self.resting.remove(place);
         let provider = &mut self.places[place as usize];
         provider.standing = Standing::Vacant;
+        #[cfg(steps)]
+        {
+            self.forgotten_steps += provider.scope.steps();
+        }
         provider.scope = Scope::default();
         let number = provider.number;
         if number >= self.configured {
@@ -177,7 +226,7 @@ impl Providers {
             }
             self.free.push(place);
         }
-        Some((place, number))
+        number
     }
 
     /// Whether the configuration's providers are the only ones that are remembered, and there are many
@@ -198,7 +247,8 @@ impl Providers {
 
     #[cfg(steps)]
     pub(crate) fn steps(&self) -> u64 {
-        self.resting.steps.total() + self.places.iter().map(|provider| provider.scope.steps()).sum::<u64>()
+        let in_scopes = self.places.iter().map(|provider| provider.scope.steps()).sum::<u64>();
+        self.resting.steps.total() + in_scopes + self.forgotten_steps
     }
 
     #[cfg(audit)]
@@ -213,7 +263,8 @@ impl Providers {
             if provider.standing == Standing::Vacant {
                 assert!(!has_tickets(place), "rule L10: a forgotten provider has no ticket");
             } else {
-                assert_eq!(self.find_remembered(provider.number), Some(place), "a provider can be found");
+                assert_eq!(self.find_place(provider.number), Some(place), "a provider can be found");
+                assert!(!self.is_gone(place) || !has_tickets(place), "rule L10: who is gone has no ticket");
             }
         }
     }

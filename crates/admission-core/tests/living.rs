@@ -673,3 +673,43 @@ fn an_unknown_unit_makes_no_provider() {
     assert_eq!(play.refuses(0, &ask(NEW).costs(&costs)).reason, Reason::UnknownProvider);
     assert_eq!(play.refuses(0, &ask(A).costs(&costs)).reason, Reason::UnknownUnit);
 }
+
+// rule L10: no call forgets more than a few, but who is over is gone at once for all who ask
+#[test]
+fn who_is_over_is_gone_before_that_is_told() {
+    let mut play = templated(gap(70).max_concurrent(1));
+    let numbers: Vec<ProviderId> = (10..30).map(ProviderId::new).collect();
+    for &number in &numbers {
+        let ticket = play.starts(0, &ask(number));
+        play.settle(0, ticket);
+    }
+    play.time(70);
+    let told = play.events();
+    assert!(!told.is_empty() && told.len() < numbers.len());
+    let (last, other) = (numbers[19], numbers[18]);
+    assert!(!told.contains(&Event::Forgotten(last)) && !told.contains(&Event::Forgotten(other)));
+    assert_eq!(play.core.presence(last), Presence::Unknown);
+    assert_eq!(play.core.snapshot().providers.len(), 1);
+    assert_eq!(play.core.hand_off_time(of(last)), None);
+    assert_eq!(play.core.remove_provider(last, at(70)), Err(ChangeError::UnknownProvider));
+    assert_eq!(play.core.reset(of(last), at(70)), Err(ChangeError::UnknownProvider));
+    // Added or made again they remember nothing, not even by a gap that would not be over.
+    play.add(70, last, &gap(1_000));
+    play.limit(70, of(other), &gap(1_000));
+    play.starts(70, &ask(last));
+    play.starts(70, &ask(other));
+    // In the end each has been forgotten once.
+    let mut told = told;
+    for _ in 0..numbers.len() {
+        play.time(70);
+        told.extend(play.events());
+    }
+    let mut forgotten: Vec<ProviderId> = Vec::new();
+    for event in told {
+        let Event::Forgotten(number) = event else { panic!("{event:?}") };
+        forgotten.push(number);
+    }
+    forgotten.sort_unstable();
+    assert_eq!(forgotten, numbers);
+    assert!(play.is_here(last) && play.is_here(other));
+}
