@@ -17,6 +17,7 @@ pub enum Event {
     /// Its grant is gone again, and it waits as before. Nobody needs to be woken.
     TakenBack(TicketId),
     /// Nothing is left of a provider that was removed or made on demand (rule L10): its number is
-    /// free for another name.
+    /// free for another name. It is gone in the first call that finds it so; this may be told a little
+    /// later, since no call forgets more than a few, and then the provider may be there again.
     Forgotten(ProviderId),
 }

@@ -71,7 +71,7 @@ impl Scope {
 
     /// Goes on with other limits (rule L7). A pacer keeps what it knows if its kind and unit stay, of
     /// several alike the n-th; a new one starts empty. What is granted is to be told again, by
-    /// [`Scope::hold`]. `oldest`: the number of the oldest start that still runs.
+    /// [`Scope::hold`]. `oldest`: the number of the oldest start that still runs, or less.
     pub(crate) fn adapt(
         &mut self,
         limits: &Limits,
@@ -109,6 +109,15 @@ impl Scope {
         self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
         self.fingerprint = limits.fingerprint();
         Ok(())
+    }
+
+    /// No start before number `oldest` runs any more.
+    pub(crate) fn forget_turns(&mut self, oldest: u64) {
+        for pacer in &mut self.pacers {
+            if let Pacer::Log(log) = pacer {
+                log.forget_turns(oldest);
+            }
+        }
     }
 
     /// The logs hear of a granted ticket's budget.

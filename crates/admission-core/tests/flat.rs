@@ -525,3 +525,64 @@ fn a_decision_costs_the_logarithm_of_providers() {
         assert!(many.most <= few.most * 3, "{call}: {few:?} and {many:?}");
     }
 }
+
+/// A provider of which the configuration knows nothing.
+fn guest(number: u64) -> ProviderId {
+    ProviderId::new(1_000 + number as u32)
+}
+
+// rules L10, E7
+#[test]
+fn a_removed_name_is_made_again_without_a_look_at_all() {
+    // measured: 13 to make one again, at most 251 to submit
+    is_flat("made again", FLAT, 300, |queued| {
+        let settled = Pacer::Log(admission_core::Log::new(1_000, ms(500)).until_settled());
+        let mut config = config(free(), &[conc(1)]);
+        config.max_queued = queued as u32;
+        config.template = Some(quota(1_000, 1_000));
+        let mut meter = Meter::of(&config);
+        meter.submit(&ask(A));
+        submit_all(&mut meter, queued, &[ask(A)]);
+        // A call of it runs, and its log counts from something else than the template's.
+        for nth in 0..4 {
+            meter.core.set_limits(of(guest(nth)), &free().pacer(settled), meter.now).unwrap();
+            assert!(meter.core.request(&ask(guest(nth)), meter.now).is_ok());
+            meter.core.remove_provider(guest(nth), meter.now).unwrap();
+            let made = meter.call("make again", |core, now| core.request(&ask(guest(nth)), now));
+            assert!(matches!(made, Ok(Admitted::Started(_))));
+        }
+        meter
+    });
+}
+
+// rules L10, E7
+#[test]
+fn a_crowd_of_providers_is_forgotten_a_few_at_a_time() {
+    // measured: 196, 276 and 336 to find them over, which is a heap's whole depth, twice, for each that is
+    // forgotten
+    is_flat("a crowd is over", 1.75, 500, |crowd| {
+        let mut config = config(free(), &[free()]);
+        config.template = Some(quota(5, 1_000));
+        let mut meter = Meter::of(&config);
+        for nth in 0..crowd {
+            let Ok(Admitted::Started(ticket)) = meter.core.request(&ask(guest(nth)), meter.now) else {
+                panic!("not started");
+            };
+            meter.core.handle_release(ticket, meter.now);
+        }
+        assert_eq!(meter.core.snapshot().providers.len() as u64, crowd + 1);
+        meter.now = meter.now + ms(1_000);
+        meter.call("find them over", |core, now| core.handle_timeout(now));
+        let told = meter.events().len();
+        assert!((1..=8).contains(&told), "{told} at once");
+        // They are gone all the same, whether or not that has been told.
+        assert_eq!(meter.core.snapshot().providers.len(), 1);
+        let any = guest(crowd / 2);
+        assert_eq!(meter.core.presence(any), Presence::Unknown);
+        // One of them may come again, and remembers nothing.
+        for _ in 0..5 {
+            assert!(meter.call("come again", |core, now| core.request(&ask(any), now)).is_ok());
+        }
+        meter
+    });
+}

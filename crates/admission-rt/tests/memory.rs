@@ -123,7 +123,10 @@ fn a_crowd_of_providers_leaves_nothing_behind() {
         }
         now += 1_000;
         world.set(now);
-        assert_eq!(admission.counts(), admission_rt::Counts::default());
+        // No call forgets more than a few of them.
+        for _ in 0..names.len() / 2 {
+            assert_eq!(admission.counts(), admission_rt::Counts::default());
+        }
         drop(admission.provider("next").unwrap().try_acquire().unwrap());
     };
     let first = measure(&mut crowd);

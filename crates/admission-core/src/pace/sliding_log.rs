@@ -207,7 +207,7 @@ impl SlidingLog {
     /// Goes on with other settings, and with all that it knows (rule L7); a window that grows counts
     /// the starts that are inside the old one. What was granted is to be told again.
     ///
-    /// `oldest`: the number of the oldest start that still runs.
+    /// `oldest`: the number of the oldest start that still runs, or less.
     pub(crate) fn adapt(&mut self, config: &Log, oldest: u64, next_start: u64, now: Instant) {
         self.granted = 0;
         self.forget_what_left(now);
@@ -220,10 +220,15 @@ impl SlidingLog {
         if self.counts != config.counts {
             self.counts = config.counts;
             self.turns.push(next_start);
-            let settled = self.turns.partition_point(|&turn| turn <= oldest);
-            self.turns.drain(..settled);
         }
+        self.forget_turns(oldest);
         self.forget_what_left(now);
+    }
+
+    /// No start before number `oldest` runs any more, so nobody asks how those counted.
+    pub(crate) fn forget_turns(&mut self, oldest: u64) {
+        let settled = self.turns.partition_point(|&turn| turn <= oldest);
+        self.turns.drain(..settled);
     }
 
     /// What is outside the window now stays so, however it grows.
