@@ -133,11 +133,13 @@ fn wakers_may_come_back_and_drop_those_who_wait_with_them() {
             let way = Way::new();
             way.leads_to(&query);
             let (wakes, others) = (Arc::default(), Arc::default());
-            let new = || {
-                waker(Meddler { way: way.clone(), wakes: Arc::clone(&wakes), others: Arc::clone(&others) })
+            let knows = |others: &Arc<Mutex<Vec<_>>>| {
+                waker(Meddler { way: way.clone(), wakes: Arc::clone(&wakes), others: others.clone() })
             };
+            let new = || knows(&others);
             let mut looks = query.subscribe();
-            while looks.poll_snapshot(&mut Context::from_waker(&new())).is_ready() {}
+            // It is woken first, and shall not drop those who are to be dropped by one of their own.
+            while looks.poll_snapshot(&mut Context::from_waker(&knows(&Arc::default()))).is_ready() {}
             let mut waiting = Task::new(query.refresh());
             // Two different wakers: the first is replaced, and dropped.
             assert!(waiting.poll_with(&new()).is_pending());
