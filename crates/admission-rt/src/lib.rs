@@ -46,6 +46,34 @@
 //!
 //! [`Admission::snapshot`] says what holds for every scope at one moment, and prints it as a table.
 //!
+//! # Trying again
+//!
+//! [`Call::retry`] takes a [`Retry`] policy. Each attempt is a call of its own at the tail of the queue
+//! (rule E5); between two attempts nothing is held. What a server says with `Retry-After` can become a
+//! cooldown for everybody who calls it.
+//!
+//! ```
+//! use admission_rt::{Provider, Retry, RetryError, backon::FibonacciBuilder, runtime::Runtime};
+//! use std::time::Duration;
+//!
+//! enum Failed { Busy { retry_after: Duration }, NotFound }
+//!
+//! async fn fetch(_repo: &str) -> Result<String, Failed> {
+//! #   Err(Failed::NotFound)
+//! }
+//!
+//! async fn issues<R: Runtime>(github: &Provider<R>, repo: &str) -> Result<String, RetryError<Failed>> {
+//!     let policy = Retry::backoff(FibonacciBuilder::default().with_jitter())
+//!         .at_most(5)
+//!         .when(|failed| matches!(failed, Failed::Busy { .. }))
+//!         .cooldown(|failed| match failed {
+//!             Failed::Busy { retry_after } => Some(*retry_after),
+//!             Failed::NotFound => None,
+//!         });
+//!     github.key(repo).retry(policy).try_run(|_attempt| fetch(repo)).await
+//! }
+//! ```
+//!
 //! Lacks, on purpose: timers, executors, and any thread of its own.
 
 #![forbid(unsafe_code)]

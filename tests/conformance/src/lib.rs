@@ -29,6 +29,7 @@ pub mod queries;
 pub mod query_ends;
 pub mod query_faults;
 pub mod rate_limiter;
+pub mod retries;
 pub mod signal;
 pub mod transcript;
 pub mod waiting;
@@ -231,6 +232,19 @@ macro_rules! mount {
                 a_rate_limiter_closes
                 whoever_waits_too_long_gets_a_fresh_estimate
             }
+            retries {
+                retries_stand_behind_those_who_wait
+                waiting_to_retry_holds_nothing
+                delays_are_seen_in_the_starts
+                a_predicate_is_never_asked_about_a_refusal
+                a_policy_may_have_refusals_retried
+                an_error_may_become_a_cooldown
+                a_refused_retry_carries_the_last_error
+                attempts_are_numbered_and_counted
+                an_abort_ends_the_wait_between_attempts
+                retries_share_one_interval
+                a_retried_call_may_be_dropped_while_it_waits
+            }
             waiting {
                 the_queue_is_finite
                 a_thousand_and_twenty_four_may_wait
@@ -332,6 +346,7 @@ mod tests {
             include_str!("query_ends.rs"),
             include_str!("query_faults.rs"),
             include_str!("rate_limiter.rs"),
+            include_str!("retries.rs"),
             include_str!("waiting.rs"),
         ];
         let mut bodies = 0;

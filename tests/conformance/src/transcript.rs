@@ -132,16 +132,22 @@ impl<M: Mount> Transcript<M> {
     pub fn unpolled(&self, name: &str, ask: impl Ask) -> Held {
         let (started, finish) = (Signal::default(), Signal::default());
         let operation = {
-            let (name, starts, clock) = (name.to_owned(), Arc::clone(&self.starts), self.clock());
+            let (name, recorder) = (name.to_owned(), self.recorder());
             let (started, finish) = (started.clone(), finish.clone());
             move || -> Boxed<()> {
-                starts.lock().unwrap_or_else(PoisonError::into_inner).push((name, clock.now()));
+                recorder.note(name);
                 started.set();
                 Box::pin(async move { finish.wait().await })
             }
         };
         let future = ask.ask(operation);
         Held { future: Some(future), answer: None, polls: Arc::default(), started, finish }
+    }
+
+    /// Notes starts of operations that the body makes itself.
+    #[must_use]
+    pub fn recorder(&self) -> Recorder {
+        Recorder { clock: self.clock(), starts: Arc::clone(&self.starts) }
     }
 
     /// Who has started, in the order of the starts.
@@ -217,6 +223,21 @@ impl<M: Mount> Transcript<M> {
 impl<M: Mount> Default for Transcript<M> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Notes who starts when.
+#[derive(Clone)]
+pub struct Recorder {
+    clock: Arc<dyn Clock>,
+    starts: Starts,
+}
+
+impl Recorder {
+    /// An operation of this name starts now.
+    pub fn note(&self, name: impl Into<String>) {
+        let now = self.clock.now();
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner).push((name.into(), now));
     }
 }
 
