@@ -74,6 +74,11 @@
 //! }
 //! ```
 //!
+//! # Queries
+//!
+//! A [`Query`] is data that calls of one key fetch again and again, and that many look at: see there. It is
+//! the one thing here that needs a runtime to run tasks of its own ([`runtime::Spawn`]).
+//!
 //! Lacks, on purpose: timers, executors, and any thread of its own.
 
 #![forbid(unsafe_code)]

@@ -12,12 +12,15 @@ use crate::puppet::{Failed, Puppet, expect_just_past, next, outcome, refresh, un
 use crate::signal::poll_once;
 use crate::transcript::Transcript;
 
+/// What ends a cycle from outside.
+type End = fn(&Query<u32, Failed>);
+
 /// Each attempt's signal is its own, and the end of the cycle fires the newest one's.
 pub async fn each_attempt_has_a_signal_of_its_own<M: Mount>() {
     // rule Q4
     let t = Transcript::<M>::new();
     let (_admission, a) = t.provider(|p| p);
-    let ends: [(fn(&Query<u32, Failed>), AbortReason); 2] =
+    let ends: [(End, AbortReason); 2] =
         [(Query::pause, AbortReason::Paused), (Query::dispose, AbortReason::Disposed)];
     for (number, (end, why)) in ends.into_iter().enumerate() {
         let puppet = Puppet::default();
@@ -155,7 +158,7 @@ pub async fn a_call_that_may_be_dropped_frees_its_slots_at_once<M: Mount>() {
     let puppet = Puppet::default();
     let build = || a.query(1).on_abort(OnAbort::Drop);
     let query = build().build(puppet.source());
-    let ends: [fn(&Query<u32, Failed>); 2] = [Query::pause, Query::dispose];
+    let ends: [End; 2] = [Query::pause, Query::dispose];
     for (number, end) in ends.into_iter().enumerate() {
         let waiting = refresh::<M>(&query);
         let call = puppet.called(number).await;
@@ -164,7 +167,7 @@ pub async fn a_call_that_may_be_dropped_frees_its_slots_at_once<M: Mount>() {
         // The poll that called the source may still go on, on another thread.
         until(|| call.is_gone() && admission.counts() == Counts::default()).await;
         if M::ONE_THREAD {
-            assert_eq!(query.snapshot().status.is_active(), false);
+            assert!(!query.snapshot().status.is_active());
         }
         outcome(waiting).await.expect_err("it was ended");
         query.resume();
@@ -191,7 +194,7 @@ pub async fn a_call_that_may_be_dropped_frees_its_slots_at_once<M: Mount>() {
 pub async fn pause_and_dispose_end_a_cycle_in_every_state<M: Mount>() {
     // rules Q8, Q4, W5
     let t = Transcript::<M>::new();
-    let ends: [(fn(&Query<u32, Failed>), QueryStatus); 2] =
+    let ends: [(End, QueryStatus); 2] =
         [(Query::pause, QueryStatus::Paused), (Query::dispose, QueryStatus::Disposed)];
     for (end, status) in ends {
         for state in
