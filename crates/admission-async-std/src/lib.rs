@@ -55,6 +55,8 @@ pub type Acquire = admission_rt::Acquire<AsyncStd>;
 pub type Run<F, Fut> = admission_rt::Run<AsyncStd, F, Fut>;
 /// The future of an admitted operation that may fail.
 pub type TryRun<F, Fut> = admission_rt::TryRun<AsyncStd, F, Fut>;
+/// What a query is built with. The query itself knows no runtime.
+pub type QueryBuilder<E> = admission_rt::QueryBuilder<AsyncStd, E>;
 /// The sliding log as an object of its own.
 pub type RateLimiter = admission_rt::RateLimiter<AsyncStd>;
 /// The interval pacer as an object of its own.

@@ -10,7 +10,7 @@ use admission_rt::{
     AbortSignal, ChangeError, Counts, Key, Limits, Permit, Rejected, RunError, Snapshot, UnknownProvider,
 };
 
-use crate::{Acquire, Blocking, Builder, Call, block_on};
+use crate::{Acquire, Blocking, Builder, Call, QueryBuilder, block_on};
 
 /// Decides who may start and when, over all the upstreams of one client, and lets threads wait for it.
 ///
@@ -76,6 +76,15 @@ impl Admission {
     /// Changes how many calls may wait (rule L7). Lowering it refuses nobody who waits.
     pub fn set_max_queued(&self, calls: u32) {
         self.inner.set_max_queued(calls);
+    }
+
+    /// Begins a query of a provider; see [`Query`](crate::Query).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProvider`] when there is no provider of this name, and no template to make one (rule Q1).
+    pub fn query<E>(&self, provider: &str, key: impl Into<Key>) -> Result<QueryBuilder<E>, UnknownProvider> {
+        self.inner.query(provider, key).map(QueryBuilder::from)
     }
 
     /// Starts nothing of a provider for `delay` from now; see [`Provider::cooldown`].
@@ -220,6 +229,11 @@ impl Provider {
     /// The operation's own, or why it was not called.
     pub fn try_run<T, E>(&self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, RunError<E>> {
         self.call().try_run(operation)
+    }
+
+    /// Begins a query of this provider; see [`Query`](crate::Query).
+    pub fn query<E>(&self, key: impl Into<Key>) -> QueryBuilder<E> {
+        QueryBuilder::from(self.inner.query(key))
     }
 
     /// Starts nothing for `delay` from now; see [`cooldown`](admission_rt::Provider::cooldown).

@@ -60,6 +60,7 @@ mod builder;
 mod call;
 mod interval_limiter;
 mod parking;
+mod query;
 mod rate_limiter;
 
 pub use admission::{Admission, Provider};
@@ -67,4 +68,5 @@ pub use builder::{Builder, IntervalLimiterBuilder, RateLimiterBuilder};
 pub use call::{Acquire, Call};
 pub use interval_limiter::IntervalLimiter;
 pub use parking::{Blocking, BlockingAlarm, block_on};
+pub use query::{Query, QueryBuilder, Subscription};
 pub use rate_limiter::RateLimiter;

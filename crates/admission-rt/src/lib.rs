@@ -74,6 +74,11 @@
 //! }
 //! ```
 //!
+//! # Queries
+//!
+//! A [`Query`] is data that calls of one key fetch again and again, and that many look at: see there. It is
+//! the one thing here that needs a runtime to run tasks of its own ([`runtime::Spawn`]).
+//!
 //! # Streams
 //!
 //! [`AdmissionStreamExt`] maps the items of any stream under admission, several at once and with

@@ -48,6 +48,8 @@ pub type Acquire = admission_rt::Acquire<Smol>;
 pub type Run<F, Fut> = admission_rt::Run<Smol, F, Fut>;
 /// The future of an admitted operation that may fail.
 pub type TryRun<F, Fut> = admission_rt::TryRun<Smol, F, Fut>;
+/// What a query is built with. The query itself knows no runtime.
+pub type QueryBuilder<E> = admission_rt::QueryBuilder<Smol, E>;
 /// The sliding log as an object of its own.
 pub type RateLimiter = admission_rt::RateLimiter<Smol>;
 /// The interval pacer as an object of its own.

@@ -54,6 +54,8 @@ pub type Acquire = admission_rt::Acquire<Virtual>;
 pub type Run<F, Fut> = admission_rt::Run<Virtual, F, Fut>;
 /// The future of an admitted operation that may fail.
 pub type TryRun<F, Fut> = admission_rt::TryRun<Virtual, F, Fut>;
+/// What a query is built with. The query itself knows no runtime.
+pub type QueryBuilder<E> = admission_rt::QueryBuilder<Virtual, E>;
 /// The sliding log as an object of its own.
 pub type RateLimiter = admission_rt::RateLimiter<Virtual>;
 /// The interval pacer as an object of its own.

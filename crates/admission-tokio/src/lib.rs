@@ -51,6 +51,8 @@ pub type Acquire = admission_rt::Acquire<Tokio>;
 pub type Run<F, Fut> = admission_rt::Run<Tokio, F, Fut>;
 /// The future of an admitted operation that may fail.
 pub type TryRun<F, Fut> = admission_rt::TryRun<Tokio, F, Fut>;
+/// What a query is built with. The query itself knows no runtime.
+pub type QueryBuilder<E> = admission_rt::QueryBuilder<Tokio, E>;
 /// The sliding log as an object of its own.
 pub type RateLimiter = admission_rt::RateLimiter<Tokio>;
 /// What a rate limiter is built with.

@@ -22,6 +22,9 @@ mod pages {
     #[doc = include_str!("../../../docs/embedding.md")]
     mod embedding {}
 
+    #[doc = include_str!("../../../docs/guide.md")]
+    mod guide {}
+
     #[doc = include_str!("../../../docs/runtimes.md")]
     mod runtimes {}
 

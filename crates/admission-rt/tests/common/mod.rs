@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
-use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId};
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, Spawn};
 use admission_rt::{Builder, Counts, Instant};
 
 pub(crate) type Admission = admission_rt::Admission<Hand>;
@@ -62,6 +62,26 @@ impl Runtime for Hand {
     }
 }
 
+impl Spawn for Hand {
+    fn spawn<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if let Some(world) = world() {
+            let task = Spawned { future: Box::pin(future), wakes: Arc::default(), seen: None };
+            world.tasks.lock().unwrap().push(task);
+        }
+    }
+}
+
+/// A task that runs on its own, when the world lets it.
+struct Spawned {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    wakes: Arc<Wakes>,
+    /// How often it had been woken when it was last polled.
+    seen: Option<usize>,
+}
+
 #[derive(Default)]
 pub(crate) struct HandClock(AtomicU64);
 
@@ -91,6 +111,7 @@ pub(crate) struct World {
     pub(crate) inside: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What happens when the runtime is next asked for: between the two turns of a first poll.
     pub(crate) when_asked: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    tasks: Mutex<Vec<Spawned>>,
 }
 
 /// An alarm, seen from the world's side.
@@ -181,6 +202,7 @@ impl World {
             rings_inside: AtomicUsize::new(0),
             inside: Mutex::default(),
             when_asked: Mutex::default(),
+            tasks: Mutex::default(),
         })
     }
 
@@ -258,6 +280,29 @@ impl World {
 
     pub(crate) fn faces(&self) -> usize {
         self.faces.lock().unwrap().len()
+    }
+
+    /// Polls the tasks that run on their own until none has anything to do.
+    pub(crate) fn run(&self) {
+        loop {
+            let mut tasks = self.tasks.lock().unwrap();
+            let Some(next) = tasks.iter().position(|task| task.seen != Some(task.wakes.count())) else {
+                return;
+            };
+            let mut task = tasks.remove(next);
+            drop(tasks);
+            task.seen = Some(task.wakes.count());
+            let waker = Waker::from(task.wakes.clone());
+            if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                self.tasks.lock().unwrap().push(task);
+            }
+        }
+    }
+
+    /// Drops the tasks that run on their own; says how many there were.
+    pub(crate) fn drop_tasks(&self) -> usize {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap());
+        tasks.len()
     }
 
     /// The runtime is gone: its alarms answer `Dead`, and say so first if `aloud`.
