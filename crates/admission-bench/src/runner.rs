@@ -82,6 +82,8 @@ impl Effort {
 
 /// How often each case is built.
 const BUILDS: usize = 5;
+/// The same where that takes a second.
+const LARGE_BUILDS: usize = 2;
 const ROUNDS: usize = 151;
 const LARGE_ROUNDS: usize = 41;
 const SLICE_NS: f64 = 300_000.0;
@@ -96,10 +98,10 @@ pub fn time(group: &Group, effort: &Effort, results: &mut Results) {
     let cases: Vec<&Case> =
         group.cases.iter().enumerate().filter(|(i, c)| is_needed(*i, c)).map(|(_, c)| c).collect();
     let small: Vec<&Case> = cases.iter().copied().filter(|case| !case.is_large).collect();
-    report(group, &small, &rounds(&small, effort.rounds(ROUNDS), SLICE_NS), results);
+    report(group, &small, &rounds(&small, BUILDS, effort.rounds(ROUNDS), SLICE_NS), results);
     for case in cases.iter().copied().filter(|case| case.is_large && !effort.is_quick) {
         let pair = [cases[0], case];
-        let ns = rounds(&pair, LARGE_ROUNDS, LARGE_SLICE_NS);
+        let ns = rounds(&pair, LARGE_BUILDS, LARGE_ROUNDS, LARGE_SLICE_NS);
         report(group, &pair[1..], &ns[1..], results);
         results.set(group.name, &case.name, "ratio", median(&ratios(&ns[1], &ns[0])));
     }
@@ -126,11 +128,11 @@ fn report(group: &Group, cases: &[&Case], ns: &[Vec<f64>], results: &mut Results
 }
 
 /// Nanoseconds for each case and round; not a number where no slice was clean.
-fn rounds(cases: &[&Case], rounds: usize, slice_ns: f64) -> Vec<Vec<f64>> {
+fn rounds(cases: &[&Case], builds: usize, rounds: usize, slice_ns: f64) -> Vec<Vec<f64>> {
     let count = cases.len();
     let mut ns = vec![vec![f64::NAN; rounds]; count];
     let mut operations = vec![0; count];
-    for build in 0..BUILDS {
+    for build in 0..builds {
         // What is built after this lies elsewhere.
         Box::leak(vec![0_u8; 1_040 * build + 72].into_boxed_slice());
         let mut runs: Vec<Run> = cases.iter().map(|case| (case.make)()).collect();
@@ -140,7 +142,7 @@ fn rounds(cases: &[&Case], rounds: usize, slice_ns: f64) -> Vec<Vec<f64>> {
                 *operations = fill(run, slice_ns);
             }
         }
-        let (first, end) = (rounds * build / BUILDS, rounds * (build + 1) / BUILDS);
+        let (first, end) = (rounds * build / builds, rounds * (build + 1) / builds);
         (first..end).for_each(|round| {
             for step in 0..count {
                 let at = (step + round) % count;
