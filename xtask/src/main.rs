@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bare_metal;
+mod bench;
 mod check;
 mod ci;
 mod conformance;
@@ -29,6 +30,8 @@ fn main() -> ExitCode {
         Chore::Conformance(chore) => chore.run(),
         Chore::Check(chore) => chore.run(),
         Chore::Ci(chore) => chore.run(),
+        Chore::Bench(chore) => chore.run(),
+        Chore::Instructions(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,4 +57,6 @@ enum Chore {
     Conformance(conformance::Conformance),
     Check(check::Check),
     Ci(ci::Ci),
+    Bench(bench::Bench),
+    Instructions(bench::Instructions),
 }

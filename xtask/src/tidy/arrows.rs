@@ -90,6 +90,7 @@ const PLACES: &[Place] = &[
     // The model shares nothing with what is compared with it, or both could be wrong together.
     Place { name: "admission-reference", below: &[], foreign: Some(&[]) },
     Place { name: "admission-examples", below: &[ANY], foreign: None },
+    Place { name: "admission-bench", below: &[ANY], foreign: None },
     Place { name: "conformance", below: &[ANY], foreign: None },
     Place { name: "embedding", below: &[ANY], foreign: None },
     Place { name: "xtask", below: &[], foreign: None },
