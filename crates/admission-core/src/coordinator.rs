@@ -34,6 +34,9 @@ const RESERVED_TICKETS: u32 = 1 << 20;
 const RESERVED_IN_FLIGHT: u32 = 1 << 12;
 /// Providers that one call forgets at most: more than one makes, so that the gone never pile up.
 const FORGOTTEN_PER_CALL: usize = 4;
+/// So many places of providers are kept that nobody has. One under the audit, so that the histories that
+/// it watches give up places all the time.
+const KEPT_PLACES: usize = if cfg!(audit) { 1 } else { 64 };
 /// Events that room is made for beforehand at most.
 const RESERVED_EVENTS: u32 = 1 << 10;
 
@@ -472,9 +475,10 @@ impl Coordinator {
             let side = place.map_or(Side::Client, |_| Side::Provider);
             let next_start = self.starts;
             self.scope_mut(place).reset_logs(next_start);
+            let number = self.number_of(place);
             for index in self.queue.slots() {
                 let slot = self.queue.slot(index);
-                if slot.state.is_queued() && place.is_none_or(|place| place == slot.provider) {
+                if slot.state.is_queued() && number.is_none_or(|number| number == slot.provider) {
                     self.queue.exempt(index, side);
                 }
             }
@@ -530,7 +534,7 @@ impl Coordinator {
         now: Instant,
     ) -> Result<(), ChangeError> {
         let now = self.pass_time(now);
-        let outcome = if self.providers.find(provider.0).is_some() {
+        let outcome = if self.find(provider).is_some() {
             Err(ChangeError::ProviderExists)
         } else {
             limits
@@ -556,7 +560,7 @@ impl Coordinator {
     /// O(tickets).
     pub fn remove_provider(&mut self, provider: ProviderId, now: Instant) -> Result<(), ChangeError> {
         let now = self.pass_time(now);
-        let found = self.providers.find(provider.0);
+        let found = self.find(provider);
         if let Some(place) = found {
             self.providers.set_standing(place, Standing::Removed);
             self.queue.mark_changed(place);
@@ -565,7 +569,7 @@ impl Coordinator {
             let queue = &self.queue;
             self.batch.extend(queue.slots().filter(|&index| {
                 let slot = queue.slot(index);
-                slot.provider == place && (slot.state.is_queued() || slot.state == State::Granted)
+                slot.provider == provider.0 && (slot.state.is_queued() || slot.state == State::Granted)
             }));
             self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
             // From the tail, so that nobody moves up only to be refused too.
@@ -736,7 +740,7 @@ impl Coordinator {
         let now = self.seen;
         let mut first_due = vec![Instant::NEVER; self.providers.len() as usize];
         self.hand_off.each(self.queue.slab(), |index, at| {
-            let first = &mut first_due[self.queue.slot(index).provider as usize];
+            let first = &mut first_due[self.queue.place(index) as usize];
             *first = at.min(*first);
         });
         let first_due_of_all = first_due.iter().copied().min().unwrap_or(Instant::NEVER);
@@ -764,20 +768,33 @@ impl Coordinator {
     /// Whether the number is a provider's that is here, or that was removed and is remembered.
     #[must_use]
     pub fn presence(&self, provider: ProviderId) -> Presence {
-        match self.providers.find_remembered(provider.0).map(|place| self.providers.standing(place)) {
+        match self.find_remembered(provider).map(|place| self.providers.standing(place)) {
             None => Presence::Unknown,
             Some(standing) if standing.is_here() => Presence::Here,
             Some(_) => Presence::Removed,
         }
     }
 
+    /// The place of a provider that is here.
+    fn find(&self, provider: ProviderId) -> Option<u32> {
+        self.queue.place_of(provider.0).filter(|&place| self.providers.is_here(place))
+    }
+
+    /// The place of a provider that is here, or removed and remembered.
+    fn find_remembered(&self, provider: ProviderId) -> Option<u32> {
+        self.queue.place_of(provider.0).filter(|&place| self.providers.is_remembered(place))
+    }
+
+    /// The number of the provider at a place; none for the client.
+    fn number_of(&self, place: Option<u32>) -> Option<u32> {
+        place.map(|place| self.providers.number(place))
+    }
+
     /// The place of a provider that is here, or nothing for the client.
     fn find_scope(&self, scope: ScopeId) -> Result<Option<u32>, ChangeError> {
         match scope {
             ScopeId::Client => Ok(None),
-            ScopeId::Provider(provider) => {
-                self.providers.find(provider.0).map(Some).ok_or(ChangeError::UnknownProvider)
-            }
+            ScopeId::Provider(provider) => self.find(provider).map(Some).ok_or(ChangeError::UnknownProvider),
         }
     }
 
@@ -799,12 +816,12 @@ impl Coordinator {
     /// Whether a provider is here, or can be made (rule L10).
     fn can_have(&self, provider: ProviderId) -> bool {
         let can_make = self.providers.template.is_some() && !self.is_closed;
-        can_make || self.providers.find(provider.0).is_some()
+        can_make || self.find(provider).is_some()
     }
 
     /// The place of a provider that is here, made from the template if need be (rule L10).
     fn find_or_make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
-        if let Some(place) = self.providers.find(provider.0) {
+        if let Some(place) = self.find(provider) {
             return Ok(place);
         }
         if self.is_closed {
@@ -820,7 +837,7 @@ impl Coordinator {
     /// The same for one whose limits are about to change: what is remembered of a removed one goes on
     /// with those, and does not pass through the template's, which may lack a pacer.
     fn find_or_revive(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
-        match self.providers.find_remembered(provider.0) {
+        match self.find_remembered(provider) {
             Some(place) if self.providers.standing(place) == Standing::Removed => {
                 self.providers.set_standing(place, Standing::Made);
                 self.providers[place].halvings = 0;
@@ -838,7 +855,7 @@ impl Coordinator {
         limits: &Limits,
         now: Instant,
     ) -> Result<u32, ChangeError> {
-        let place = if let Some(place) = self.providers.find_remembered(provider.0) {
+        let place = if let Some(place) = self.find_remembered(provider) {
             // It has no grants, and no look at all tickets to find its oldest call is worth its while: the
             // next removal is one anyway.
             self.providers[place].adapt(limits, 0, self.starts, now).map_err(ChangeError::Limits)?;
@@ -846,14 +863,15 @@ impl Coordinator {
             self.providers[place].halvings = 0;
             place
         } else {
-            if let Some(place) = self.providers.find_gone(provider.0) {
+            let gone = self.queue.place_of(provider.0).filter(|&place| self.providers.is_gone(place));
+            if let Some(place) = gone {
                 self.forget(place);
             }
             let next_start = self.starts;
             let inserted = self.providers.insert(provider.0, standing, limits, next_start);
-            let (place, is_more) = inserted.map_err(ChangeError::Limits)?;
-            if is_more {
-                self.queue.add_provider();
+            let place = inserted.map_err(ChangeError::Limits)?;
+            if !self.providers.is_configured(place) {
+                self.queue.add_provider(provider.0);
             }
             place
         };
@@ -884,10 +902,11 @@ impl Coordinator {
         // So that no start breaks the new limits.
         self.take_back_grants(place, TakenBack::ByLimits, now);
         // Who can no longer fit is told so (rule L6).
+        let number = self.number_of(place);
         let queue = &self.queue;
         self.batch.extend(queue.slots().filter(|&index| {
             let slot = queue.slot(index);
-            slot.state.is_queued() && place.is_none_or(|place| place == slot.provider)
+            slot.state.is_queued() && number.is_none_or(|number| number == slot.provider)
         }));
         self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
         for entry in 0..self.batch.len() {
@@ -899,7 +918,7 @@ impl Coordinator {
 
     /// Ends a waiting ticket that costs more than a log ever allows; says whether it does.
     fn end_if_impossible(&mut self, index: u32, now: Instant) -> bool {
-        let scope = &self.providers[self.queue.slot(index).provider];
+        let scope = &self.providers[self.queue.place(index)];
         let hold = impossible(&self.client, Side::Client, self.queue.ask(index, Side::Client))
             .or_else(|| impossible(scope, Side::Provider, self.queue.ask(index, Side::Provider)));
         if hold.is_some() {
@@ -911,10 +930,10 @@ impl Coordinator {
 
     /// The number of the oldest start of a scope that still runs.
     fn oldest_start(&self, place: Option<u32>) -> u64 {
-        let its_running =
-            self.queue.slots().map(|index| self.queue.slot(index)).filter(|slot| {
-                slot.state == State::Running && place.is_none_or(|place| place == slot.provider)
-            });
+        let number = self.number_of(place);
+        let its_running = self.queue.slots().map(|index| self.queue.slot(index)).filter(|slot| {
+            slot.state == State::Running && number.is_none_or(|number| number == slot.provider)
+        });
         its_running.map(|slot| slot.start_number()).min().unwrap_or(self.starts)
     }
 
@@ -922,10 +941,11 @@ impl Coordinator {
     fn adapt(&mut self, place: Option<u32>, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
         let side = place.map_or(Side::Client, |_| Side::Provider);
         let oldest = self.oldest_start(place);
+        let number = self.number_of(place);
         let queue = &self.queue;
         let is_granted = |&index: &u32| {
             let slot = queue.slot(index);
-            slot.state == State::Granted && place.is_none_or(|place| place == slot.provider)
+            slot.state == State::Granted && number.is_none_or(|number| number == slot.provider)
         };
         let scope = match place {
             None => &mut self.client,
@@ -956,17 +976,18 @@ impl Coordinator {
         let slot = *self.queue.slot(index);
         let number = slot.start_number();
         self.client.correct(self.queue.ask(index, Side::Client), unit, cost, number, slot.since(), now);
-        let scope = &mut self.providers[slot.provider];
+        let place = self.queue.place(index);
+        let scope = &mut self.providers[place];
         scope.correct(self.queue.ask(index, Side::Provider), unit, cost, number, slot.since(), now);
         self.queue.correct_cost(index, unit, cost);
-        self.queue.mark_changed(slot.provider);
+        self.queue.mark_changed(place);
         Ok(())
     }
 
     /// The end of a provider's cooldown; the origin if there was none, or no such provider.
     #[must_use]
     pub fn not_before(&self, provider: ProviderId) -> Instant {
-        let place = self.providers.find(provider.0);
+        let place = self.find(provider);
         place.map_or(Instant::ZERO, |place| self.providers[place].not_before)
     }
 
@@ -976,7 +997,7 @@ impl Coordinator {
     pub fn hand_off_time(&self, scope: ScopeId) -> Option<Duration> {
         let place = match scope {
             ScopeId::Client => None,
-            ScopeId::Provider(provider) => Some(self.providers.find(provider.0)?),
+            ScopeId::Provider(provider) => Some(self.find(provider)?),
         };
         Some(self.hand_off.time(self.scope(place).halvings))
     }
@@ -1009,9 +1030,6 @@ impl Coordinator {
         }
         self.expire(now);
         self.judge_changed(now);
-        if self.providers.are_mostly_vacant() {
-            self.move_together();
-        }
         self.providers.look(now);
         for _ in 0..FORGOTTEN_PER_CALL {
             let Some(place) = self.providers.next_gone() else { break };
@@ -1020,34 +1038,44 @@ impl Coordinator {
         now
     }
 
-    /// Nothing is left of a provider.
+    /// Nothing is left of a provider, and the last one takes its place.
     fn forget(&mut self, place: u32) {
-        let number = self.providers.forget(place);
+        self.events.push_back(Event::Forgotten(ProviderId(self.providers.number(place))));
+        self.providers.forget(place);
         self.timed.remove(place);
         self.ready.remove(place);
-        self.events.push_back(Event::Forgotten(ProviderId(number)));
-    }
-
-    /// After a crowd of providers is gone, its places go too.
-    fn move_together(&mut self) {
-        let places = self.providers.move_together();
-        self.queue.keep_providers(places);
-        self.timed.keep(places);
-        self.ready.keep(places);
-        self.events.shrink_to(RESERVED_EVENTS as usize);
+        if self.providers.is_configured(place) {
+            return;
+        }
+        self.queue.remove_provider(place);
+        let last = self.providers.len();
+        self.timed.rename(last, place);
+        self.ready.rename(last, place);
+        // After a crowd of providers is gone, the room for it goes too: half of it for a quarter, so that
+        // who comes and goes does not ask for it again and again.
+        let len = last as usize;
+        if self.queue.vacant_places() > KEPT_PLACES.max(len * 3) {
+            let room = KEPT_PLACES.max(len * 2);
+            self.providers.shrink(room);
+            self.queue.shrink(room);
+            self.timed.shrink(len, room);
+            self.ready.shrink(len, room);
+            self.events.shrink_to(RESERVED_EVENTS as usize);
+        }
     }
 
     /// Takes the grants of one scope back, which are at their places again at once (rules S5, L7).
     fn take_back_grants(&mut self, place: Option<u32>, why: TakenBack, now: Instant) {
         if self.scope(place).granted > 0 {
-            self.hand_off.of_scope(self.queue.slab(), place, &mut self.batch);
+            let number = self.number_of(place);
+            self.hand_off.of_scope(self.queue.slab(), number, &mut self.batch);
             self.take_back_batch(why, now);
         }
     }
 
     /// A grant holds nothing any more, and nothing was spent.
     fn give_back(&mut self, index: u32) {
-        let provider = self.queue.slot(index).provider;
+        let provider = self.queue.place(index);
         self.hand_off.remove(self.queue.slab_mut(), index);
         self.client.take_back(self.queue.ask(index, Side::Client));
         self.providers[provider].take_back(self.queue.ask(index, Side::Provider));
@@ -1060,7 +1088,7 @@ impl Coordinator {
         self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
         for place in 0..self.batch.len() {
             let index = self.batch[place];
-            let provider = self.queue.slot(index).provider;
+            let provider = self.queue.place(index);
             self.give_back(index);
             if unpolled {
                 self.hand_off.halve(&mut self.client.halvings);
@@ -1177,7 +1205,7 @@ impl Coordinator {
         }
         let hold = self.hold_of_newcomer(provider, request.key, now);
         if hold.is_none() && self.queue.has_room_for_ticket() {
-            let index = self.queue.create(provider, request.key, request.costs, now);
+            let index = self.queue.create(request.provider.0, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
             self.queue.take(index, true);
@@ -1202,7 +1230,7 @@ impl Coordinator {
         } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
             Reason::Overflow
         } else {
-            let index = self.queue.create(provider, request.key, request.costs, now);
+            let index = self.queue.create(request.provider.0, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
             self.queue.enqueue(index);
@@ -1252,9 +1280,9 @@ impl Coordinator {
         }
         let of_client = self.queue.ask(index, Side::Client);
         let of_provider = self.queue.ask(index, Side::Provider);
-        let scope = &self.providers[slot.provider];
-        limits_hold(&self.client, scope, of_client, of_provider, now)
-            .or_else(|| self.order_holds(slot.provider, slot.seq))
+        let place = self.queue.place(index);
+        limits_hold(&self.client, &self.providers[place], of_client, of_provider, now)
+            .or_else(|| self.order_holds(place, slot.seq))
     }
 
     /// Whether somebody older goes before a ticket that its own limits let go: whoever is ready may go
@@ -1286,8 +1314,8 @@ impl Coordinator {
 
     /// A ticket that has taken its key may start, and has a hand-off time to do so.
     fn grant(&mut self, index: u32, now: Instant) {
+        let provider = self.queue.place(index);
         let slot = self.queue.slot_mut(index);
-        let provider = slot.provider;
         let has_full_time = slot.flags.has(Flags::FULL_TIME);
         slot.flags.clear(Flags::TAKEN_BACK | Flags::FULL_TIME);
         let scope = &mut self.providers[provider];
@@ -1304,7 +1332,7 @@ impl Coordinator {
         let slot = self.queue.slot_mut(index);
         slot.run(now, self.starts);
         self.starts += 1;
-        let provider = slot.provider;
+        let provider = self.queue.place(index);
         self.client.start(self.queue.ask(index, Side::Client), now);
         self.providers[provider].start(self.queue.ask(index, Side::Provider), now);
         self.queue.mark_changed(provider);
@@ -1315,10 +1343,11 @@ impl Coordinator {
         let slot = *self.queue.slot(index);
         let number = slot.start_number();
         self.client.settle(self.queue.ask(index, Side::Client), number, now);
-        let scope = &mut self.providers[slot.provider];
+        let place = self.queue.place(index);
+        let scope = &mut self.providers[place];
         scope.settle(self.queue.ask(index, Side::Provider), number, now);
         self.queue.finish(index);
-        self.queue.mark_changed(slot.provider);
+        self.queue.mark_changed(place);
     }
 
     /// A ticket that has not started leaves whatever holds it.
@@ -1329,10 +1358,11 @@ impl Coordinator {
         } else if slot.state == State::Granted {
             self.hand_off.remove(self.queue.slab_mut(), index);
             self.client.abandon(self.queue.ask(index, Side::Client), slot.since(), now);
-            let scope = &mut self.providers[slot.provider];
+            let place = self.queue.place(index);
+            let scope = &mut self.providers[place];
             scope.abandon(self.queue.ask(index, Side::Provider), slot.since(), now);
             self.queue.finish(index);
-            self.queue.mark_changed(slot.provider);
+            self.queue.mark_changed(place);
         }
     }
 
@@ -1340,30 +1370,35 @@ impl Coordinator {
     fn end(&mut self, index: u32, reason: Reason, hold: Option<Hold>, now: Instant) {
         let can_time_mend = matches!(reason, Reason::MaxWait | Reason::AdmissionTimeout);
         let slot = *self.queue.slot(index);
+        let place = self.queue.place(index);
         let (of_client, of_provider) =
             (self.queue.ask(index, Side::Client), self.queue.ask(index, Side::Provider));
-        let wait =
-            can_time_mend.then(|| self.wait_behind(slot.provider, of_client, of_provider, 0, now)).flatten();
+        let wait = can_time_mend.then(|| self.wait_behind(place, of_client, of_provider, 0, now)).flatten();
         let retry_at = now + wait.unwrap_or(Duration::ZERO);
         let key_holder = self.key_holder_if(hold, slot.key());
         let limits = match hold.and_then(Hold::limit_of) {
             Some(Side::Client) => self.client.fingerprint,
-            Some(Side::Provider) => self.providers[slot.provider].fingerprint,
+            Some(Side::Provider) => self.providers[place].fingerprint,
             None => 0,
         };
-        let provider = self.providers.number(slot.provider);
-        self.queue.slot_mut(index).end(&Ending { reason, hold, retry_at, provider, limits, key_holder });
+        self.queue.slot_mut(index).end(&Ending { reason, hold, retry_at, limits, key_holder });
         self.events.push_back(Event::Refused(self.queue.ticket(index), reason));
     }
 
     /// Tells an ended ticket's caller why, and forgets the ticket.
     fn tell(&mut self, index: u32, now: Instant) -> Refusal {
-        let told = self.queue.slot(index).ending();
+        let slot = self.queue.slot(index);
+        let (told, provider) = (slot.ending(), ProviderId(slot.provider));
         self.queue.forget(index);
         let wait = told.retry_at.saturating_duration_since(now);
         let limits_changed = match told.hold.and_then(Hold::limit_of) {
             Some(Side::Client) => told.limits != self.client.fingerprint,
-            Some(Side::Provider) => Some(told.limits) != self.providers.fingerprint(told.provider),
+            // Those that it has, or would have if it were made now.
+            Some(Side::Provider) => {
+                let template = || self.providers.template.as_ref().map(Limits::fingerprint);
+                let found = self.find(provider).map(|place| self.providers[place].fingerprint);
+                Some(told.limits) != found.or_else(template)
+            }
             None => false,
         };
         Refusal {

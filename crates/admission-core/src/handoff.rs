@@ -114,7 +114,7 @@ impl HandOff {
         }
     }
 
-    /// Adds all grants of a provider, or of all, to `found`.
+    /// Adds all grants of the provider with a number, or of all, to `found`.
     pub(crate) fn of_scope(&self, slab: &Slab, provider: Option<u32>, found: &mut Vec<u32>) {
         for list in &self.lists {
             let mut index = list.first;

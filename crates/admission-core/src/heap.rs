@@ -63,12 +63,28 @@ impl Heap {
         }
     }
 
-    /// No member from this number on is in: there is no room for them any more.
-    pub(crate) fn keep(&mut self, members: u32) {
-        let members = members as usize;
+    /// A member, if it is in, has another number from now on, which no member has.
+    pub(crate) fn rename(&mut self, from: u32, to: u32) {
+        let place = self.places.get(from as usize).copied().unwrap_or(ABSENT);
+        if place == ABSENT {
+            return;
+        }
+        let index = to as usize;
+        if index >= self.places.len() {
+            self.places.resize(index + 1, ABSENT);
+        }
+        self.places[from as usize] = ABSENT;
+        self.places[index] = place;
+        self.entries[place as usize].1 = to;
+        let place = self.rise(place as usize);
+        self.sink(place);
+    }
+
+    /// No member from this number on is in: there is no room for many more any more.
+    pub(crate) fn shrink(&mut self, members: usize, room: usize) {
         self.places.truncate(members);
-        self.places.shrink_to(members);
-        self.entries.shrink_to(members);
+        self.places.shrink_to(room);
+        self.entries.shrink_to(room);
     }
 
     fn rise(&mut self, mut place: usize) -> usize {

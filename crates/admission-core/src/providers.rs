@@ -1,33 +1,24 @@
 //! The providers: which there are, which were removed and are still remembered, and which are at rest
 //! and may be forgotten (rule L10).
 //!
-//! Those of the configuration lie at the places of their numbers for good; the others are found by
-//! their number in a table, and their places are used again. Forgetting is done a few at a time, so
-//! that no call pays for a crowd; whoever is to be forgotten is gone at once for all who ask. Lacks names, which the driver has, and
-//! lacks all say in what a provider allows: that is its [`Scope`]'s.
+//! Each has a place. Those of the configuration keep theirs, which is their number; when one of the
+//! others is forgotten the last one takes its place, so that after a crowd is gone nothing is left of
+//! it, whoever stays. Forgetting is done a few at a time, so that no call pays for a crowd; whoever is
+//! to be forgotten is gone at once for all who ask. Lacks names, which the driver has, the places
+//! themselves, which are the [`Queue`](crate::queue::Queue)'s to find, and all say in what a provider
+//! allows: that is its [`Scope`]'s.
 
 use alloc::vec::Vec;
 
-use hashbrown::HashTable;
-
 use crate::heap::Heap;
-use crate::queue::hash;
 use crate::scope::Scope;
 use crate::{Instant, Limits, LimitsError};
-
-/// So many vacant places are kept when nobody is left to have them. None under the audit, so that the
-/// histories that it watches give up places all the time.
-const KEPT_PLACES: usize = if cfg!(audit) { 0 } else { 64 };
 
 #[derive(Clone, Debug)]
 pub(crate) struct Providers {
     places: Vec<Provider>,
     /// How many the configuration has.
     configured: u32,
-    /// The places of the others that there are, by their numbers.
-    table: HashTable<u32>,
-    /// Places that nobody has.
-    free: Vec<u32>,
     pub(crate) template: Option<Limits>,
     /// Those at rest that are to be forgotten, by the instant from which nothing is left of them.
     resting: Heap,
@@ -60,7 +51,7 @@ pub(crate) enum Standing {
     Changed,
     /// Not here, and remembered until nothing is left of it.
     Removed,
-    /// Forgotten: the place is nobody's, or that of a number of the configuration's.
+    /// Forgotten: the place of a number of the configuration's.
     Vacant,
 }
 
@@ -82,8 +73,6 @@ impl Providers {
         Self {
             configured: places.len() as u32,
             places,
-            table: HashTable::new(),
-            free: Vec::new(),
             template,
             resting: Heap::default(),
             looked_at: Instant::ZERO,
@@ -93,49 +82,25 @@ impl Providers {
         }
     }
 
-    /// How many places there are, the vacant ones too.
+    /// How many places there are.
     pub(crate) fn len(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// The place of a provider that is here.
-    pub(crate) fn find(&self, number: u32) -> Option<u32> {
-        self.find_remembered(number).filter(|&place| self.standing(place).is_here())
-    }
-
-    /// The place of a provider that is here, or removed and remembered.
-    pub(crate) fn find_remembered(&self, number: u32) -> Option<u32> {
-        self.find_place(number).filter(|&place| !self.is_gone(place))
-    }
-
-    /// The place of a provider that is gone, and is still to be forgotten.
-    pub(crate) fn find_gone(&self, number: u32) -> Option<u32> {
-        self.find_place(number).filter(|&place| self.is_gone(place))
-    }
-
-    fn find_place(&self, number: u32) -> Option<u32> {
-        let place = if number < self.configured {
-            number
-        } else {
-            *self
-                .table
-                .find(hash(u64::from(number)), |&place| self.places[place as usize].number == number)?
-        };
-        (self.standing(place) != Standing::Vacant).then_some(place)
-    }
-
-    /// The fingerprint of the limits that a provider has, or would have if it were made now.
-    pub(crate) fn fingerprint(&self, number: u32) -> Option<u64> {
-        match self.find(number) {
-            Some(place) => Some(self[place].fingerprint),
-            None => self.template.as_ref().map(Limits::fingerprint),
-        }
-    }
-
     /// Whether nothing was left of a provider when that was last looked.
-    fn is_gone(&self, place: u32) -> bool {
+    pub(crate) fn is_gone(&self, place: u32) -> bool {
         let from = self.resting.key_of(place).map(Instant::from_nanos);
         from.is_some_and(|from| from <= self.looked_at) && self.places[place as usize].rested < self.looks
+    }
+
+    /// Whether a provider is here, or was removed and is remembered.
+    pub(crate) fn is_remembered(&self, place: u32) -> bool {
+        self.standing(place) != Standing::Vacant && !self.is_gone(place)
+    }
+
+    /// Whether it is the place of a number of the configuration's.
+    pub(crate) fn is_configured(&self, place: u32) -> bool {
+        place < self.configured
     }
 
     pub(crate) fn is_here(&self, place: u32) -> bool {
@@ -154,34 +119,23 @@ impl Providers {
         self.places[place as usize].number
     }
 
-    /// A place for a provider that is not remembered; says whether it is one more than before.
+    /// A provider that is not remembered comes, at the place of its number in the configuration, or at
+    /// the next.
     pub(crate) fn insert(
         &mut self,
         number: u32,
         standing: Standing,
         limits: &Limits,
         next_start: u64,
-    ) -> Result<(u32, bool), LimitsError> {
+    ) -> Result<u32, LimitsError> {
         let scope = Scope::try_new(limits, next_start)?;
         let provider = Provider { number, standing, rested: self.looks, scope };
-        if number < self.configured {
+        if self.is_configured(number) {
             self.places[number as usize] = provider;
-            return Ok((number, false));
+            return Ok(number);
         }
-        let (place, is_more) = match self.free.pop() {
-            Some(place) => (place, false),
-            None => (self.places.len() as u32, true),
-        };
-        if is_more {
-            self.places.push(provider);
-        } else {
-            self.places[place as usize] = provider;
-        }
-        let places = &self.places;
-        self.table.insert_unique(hash(u64::from(number)), place, |&place| {
-            hash(u64::from(places[place as usize].number))
-        });
-        Ok((place, is_more))
+        self.places.push(provider);
+        Ok(self.len() - 1)
     }
 
     /// Notes from when nothing will be left of a provider, if it is at rest: has no ticket.
@@ -208,41 +162,28 @@ impl Providers {
         (Instant::from_nanos(from) <= self.looked_at).then_some(place)
     }
 
-    /// Forgets a provider that is gone: its number is free.
-    pub(crate) fn forget(&mut self, place: u32) -> u32 {
+    /// Forgets a provider that is gone: its number is free. Unless it is the configuration's, its place is
+    /// the last one's from now on.
+    pub(crate) fn forget(&mut self, place: u32) {
         self.resting.remove(place);
-        let provider = &mut self.places[place as usize];
-        provider.standing = Standing::Vacant;
         #[cfg(steps)]
         {
-            self.forgotten_steps += provider.scope.steps();
+            self.forgotten_steps += self[place].steps();
         }
-        provider.scope = Scope::default();
-        let number = provider.number;
-        if number >= self.configured {
-            let found = self.table.find_entry(hash(u64::from(number)), |&other| other == place);
-            if let Ok(entry) = found {
-                entry.remove();
-            }
-            self.free.push(place);
+        if self.is_configured(place) {
+            let provider = &mut self.places[place as usize];
+            provider.standing = Standing::Vacant;
+            provider.scope = Scope::default();
+        } else {
+            self.places.swap_remove(place as usize);
+            self.resting.rename(self.len(), place);
         }
-        number
     }
 
-    /// Whether the configuration's providers are the only ones that are remembered, and there are many
-    /// places more than those.
-    pub(crate) fn are_mostly_vacant(&self) -> bool {
-        self.table.is_empty() && self.places.len() - self.configured as usize > KEPT_PLACES
-    }
-
-    /// Gives up all places but the configuration's; says how many those are.
-    pub(crate) fn move_together(&mut self) -> u32 {
-        self.places.truncate(self.configured as usize);
-        self.places.shrink_to_fit();
-        self.table = HashTable::new();
-        self.free = Vec::new();
-        self.resting.keep(self.configured);
-        self.configured
+    /// There is room for so many from now on, and no more.
+    pub(crate) fn shrink(&mut self, room: usize) {
+        self.places.shrink_to(room);
+        self.resting.shrink(self.places.len(), room);
     }
 
     #[cfg(steps)]
@@ -263,7 +204,6 @@ impl Providers {
             if provider.standing == Standing::Vacant {
                 assert!(!has_tickets(place), "rule L10: a forgotten provider has no ticket");
             } else {
-                assert_eq!(self.find_place(provider.number), Some(place), "a provider can be found");
                 assert!(!self.is_gone(place) || !has_tickets(place), "rule L10: who is gone has no ticket");
             }
         }

@@ -281,3 +281,50 @@ fn a_waiting_ticket_takes_eighty_bytes_at_most() {
     assert!(each <= 80.0, "{each} bytes");
     assert!(each >= 64.0, "{each} bytes: not all of it was counted");
 }
+
+// rules L10, W5: whoever of a crowd stays does not keep the room for all of it
+#[test]
+fn a_crowd_of_providers_leaves_no_room_behind() {
+    let mut config = config(free(), &[free()]);
+    config.template = Some(quota(5, 1_000));
+    let mut core = Coordinator::new(&config).unwrap();
+    let crowd = |core: &mut Coordinator, now: Instant, stays: u32| {
+        for nth in 0..100_000 {
+            let outcome = core.request(&ask(ProviderId::new(1 + nth)), now);
+            let Ok(Admitted::Started(ticket)) = outcome else { panic!("{outcome:?}") };
+            if nth != stays {
+                core.handle_release(ticket, now);
+            }
+            while core.poll_event().is_some() {}
+        }
+    };
+    let gone = |core: &mut Coordinator, now: Instant| {
+        for _ in 0..50_000 {
+            core.handle_timeout(now);
+            while core.poll_event().is_some() {}
+        }
+    };
+    let mut most = 0;
+    let counted = measure(|| {
+        let counted = measure(|| crowd(&mut core, at(0), 77_777));
+        most = counted.bytes_max;
+        gone(&mut core, at(1_000));
+    });
+    assert_eq!(core.snapshot().providers.len(), 2);
+    // measured: 37 MB and 8 KB
+    assert!(most > 10_000_000, "{most} bytes at the most");
+    assert!(counted.bytes_current < 64 * 1_024, "{} bytes are left", counted.bytes_current);
+
+    // Those who come and go in the room that is there ask for none but their own.
+    for nth in 0..200 {
+        let now = at(2_000 + 20 * nth); // fifty of them at a time
+        let counted = measure(|| {
+            let outcome = core.request(&ask(ProviderId::new(1 + nth as u32)), now);
+            let Ok(Admitted::Started(ticket)) = outcome else { panic!("{outcome:?}") };
+            core.handle_release(ticket, now);
+            while core.poll_event().is_some() {}
+        });
+        // its pacers, and its log
+        assert!(nth < 64 || counted.count_total <= 2, "{nth}: {counted:?}");
+    }
+}

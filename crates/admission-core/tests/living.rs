@@ -686,8 +686,8 @@ fn who_is_over_is_gone_before_that_is_told() {
     play.time(70);
     let told = play.events();
     assert!(!told.is_empty() && told.len() < numbers.len());
-    let (last, other) = (numbers[19], numbers[18]);
-    assert!(!told.contains(&Event::Forgotten(last)) && !told.contains(&Event::Forgotten(other)));
+    let mut untold = numbers.iter().copied().filter(|&number| !told.contains(&Event::Forgotten(number)));
+    let (last, other) = (untold.next().unwrap(), untold.next().unwrap());
     assert_eq!(play.core.presence(last), Presence::Unknown);
     assert_eq!(play.core.snapshot().providers.len(), 1);
     assert_eq!(play.core.hand_off_time(of(last)), None);
@@ -712,4 +712,35 @@ fn who_is_over_is_gone_before_that_is_told() {
     forgotten.sort_unstable();
     assert_eq!(forgotten, numbers);
     assert!(play.is_here(last) && play.is_here(other));
+}
+
+// rules L10, O1: after a crowd is gone nothing is left of it, though one of it stays
+#[test]
+fn one_of_a_crowd_stays_in_its_place() {
+    let mut play = templated(quota(5, 100).max_concurrent(1));
+    let number = |nth: u32| ProviderId::new(100 + nth);
+    let stays = number(1_500);
+    let mut running = Vec::new();
+    for nth in 0..2_000 {
+        let ticket = play.starts(0, &ask(number(nth)).key(Key(u64::from(nth))));
+        match number(nth) {
+            same if same == stays => running.push(ticket),
+            _ => play.settle(0, ticket),
+        }
+    }
+    let waits = play.queues(1, &ask(stays).key(Key(7)));
+    let aside = play.queues(1, &ask(A).key(Key(1_500)));
+    for _ in 0..2_000 {
+        play.time(100);
+    }
+    assert_eq!(play.events().len(), 1_999);
+    let seen = play.core.snapshot();
+    assert_eq!(seen.providers.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [A, stays]);
+    assert_eq!((play.view(stays).running, play.view(stays).queued, play.counts()), (1, 1, (1, 2, 0)));
+    let told = play.core.explain(aside).unwrap();
+    assert_eq!(told.key_holder.map(|holder| (holder.ticket, holder.provider)), Some((running[0], stays)));
+    play.settle(101, running[0]);
+    play.granted(&[waits, aside]);
+    assert_eq!(play.step(102, waits), Step::Start);
+    assert_eq!(play.logs(stays), [(1, 4)]);
 }

@@ -30,7 +30,8 @@ impl Coordinator {
         let places = || 0..self.providers.len();
         let scopes = places().map(|p| (Side::Provider, Some(p), &self.providers[p]));
         for (side, provider, scope) in scopes.chain([(Side::Client, None, &self.client)]) {
-            let here = || slots().filter(|(_, slot)| provider.is_none_or(|p| slot.provider == p));
+            let number = provider.map(|place| self.providers.number(place));
+            let here = || slots().filter(|(_, slot)| number.is_none_or(|number| slot.provider == number));
             let count = |state| here().filter(|(_, slot)| slot.state == state).count() as u32;
             assert_eq!(scope.granted, count(State::Granted), "grants of a scope");
             assert_eq!(scope.running, count(State::Running), "running calls of a scope");
@@ -53,10 +54,15 @@ impl Coordinator {
         }
         let has_tickets = |place: u32| {
             slots().any(|(_, slot)| {
-                slot.provider == place && !matches!(slot.state, State::Free | State::Ended(_))
+                slot.provider == self.providers.number(place)
+                    && !matches!(slot.state, State::Free | State::Ended(_))
             })
         };
         self.providers.audit(has_tickets);
+        for place in places() {
+            let number = self.providers.number(place);
+            assert_eq!(self.queue.place_of(number), Some(place), "a provider has one place everywhere");
+        }
         for provider in places() {
             let scope = &self.providers[provider];
             let front = self.queue.front(provider);

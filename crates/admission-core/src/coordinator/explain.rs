@@ -61,7 +61,7 @@ impl Coordinator {
         Some(Explanation {
             at: self.seen,
             state,
-            provider: ProviderId(self.providers.number(slot.provider)),
+            provider: ProviderId(slot.provider),
             key: slot.key(),
             submitted: slot.submitted,
             since: slot.state.holds_key().then(|| slot.since()),
@@ -97,7 +97,7 @@ impl Coordinator {
         let slot = self.queue.slot(index);
         Some(KeyHolder {
             ticket: self.queue.ticket(index),
-            provider: ProviderId(self.providers.number(slot.provider)),
+            provider: ProviderId(slot.provider),
             is_running: slot.state == State::Running,
             since: slot.since(),
         })
@@ -114,13 +114,14 @@ impl Coordinator {
         if let Some(holder) = slot.key().and_then(|key| self.queue.holder(key)) {
             holds.push(Held { hold: Hold::Key, until: None, by: Some(self.queue.ticket(holder)) });
         }
-        let scopes = [(Side::Provider, &self.providers[slot.provider]), (Side::Client, &self.client)];
+        let place = self.queue.place(index);
+        let scopes = [(Side::Provider, &self.providers[place]), (Side::Client, &self.client)];
         for (side, scope) in scopes {
             each_hold(scope, side, self.queue.ask(index, side), now, |hold, until| {
                 holds.push(Held { hold, until, by: None });
             });
         }
-        let older = self.older_first(slot.provider, slot.seq).into_iter().flatten();
+        let older = self.older_first(place, slot.seq).into_iter().flatten();
         holds.extend(older.map(|older| Held {
             hold: Hold::Order,
             until: None,
@@ -156,10 +157,9 @@ impl Coordinator {
     /// From when the pacers and the cooldown of a waiting ticket's own scopes let it start, if they do
     /// not now.
     fn opens(&self, index: u32) -> Option<Instant> {
-        let slot = self.queue.slot(index);
         let (of_client, of_provider) =
             (self.queue.ask(index, Side::Client), self.queue.ask(index, Side::Provider));
-        let wait = self.wait_behind(slot.provider, of_client, of_provider, 0, self.seen)?;
+        let wait = self.wait_behind(self.queue.place(index), of_client, of_provider, 0, self.seen)?;
         Some(self.seen + wait)
     }
 }

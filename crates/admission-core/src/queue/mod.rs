@@ -3,13 +3,16 @@
 //! Owns: the tickets, one line per provider of those that only a provider or the client can hold
 //! back, the keys, and the deadlines. A ticket that waits for its key, or is passed over, stands in
 //! no line and rejoins at its own place. Lacks limits and time: it never says that a ticket may go,
-//! only which is the oldest; providers whose line changed are listed for those who judge.
+//! only which is the oldest; providers whose line changed are listed for those who judge. A ticket
+//! has its provider's number; where that one's line is, only this module knows.
 
 mod keys;
 mod line;
 mod slab;
 
 use alloc::vec::Vec;
+
+use hashbrown::HashTable;
 
 use self::keys::{Entry, Keys};
 use self::line::Line;
@@ -27,7 +30,12 @@ pub(crate) struct Queue {
     more_units: usize,
     /// Those costs, by slot.
     costs: Vec<u64>,
+    /// The lines, by place.
     lanes: Vec<Lane>,
+    /// How many providers the configuration has: those have the places of their numbers.
+    configured: u32,
+    /// The places of the others, by their numbers.
+    places: HashTable<u32>,
     keys: Keys,
     /// The deadlines of those that wait.
     deadlines: Heap,
@@ -39,6 +47,8 @@ pub(crate) struct Queue {
 /// The line of one provider.
 #[derive(Clone, Debug)]
 struct Lane {
+    /// The provider's number.
+    provider: u32,
     line: Line,
     /// How many in the line every log is asked about.
     metered: u32,
@@ -48,7 +58,9 @@ struct Lane {
 }
 
 impl Lane {
-    const EMPTY: Self = Self { line: Line::new(), metered: 0, queued: 0, is_changed: false };
+    const fn new(provider: u32) -> Self {
+        Self { provider, line: Line::new(), metered: 0, queued: 0, is_changed: false }
+    }
 }
 
 impl Queue {
@@ -65,6 +77,8 @@ impl Queue {
             more_units: usize::from(units) - 1,
             costs: Vec::new(),
             lanes: Vec::new(),
+            configured: providers as u32,
+            places: HashTable::new(),
             keys: Keys::new(),
             deadlines: Heap::default(),
             queued: 0,
@@ -80,7 +94,7 @@ impl Queue {
             .and_then(|()| queue.deadlines.try_reserve(if have_deadlines { tickets } else { 0 }))
             .map_err(|_| ConfigError::OutOfMemory)?;
         queue.keys.try_reserve(tickets, &queue.slab).map_err(|_| ConfigError::OutOfMemory)?;
-        queue.lanes.resize(providers, Lane::EMPTY);
+        queue.lanes.extend((0..queue.configured).map(Lane::new));
         Ok(queue)
     }
 
@@ -142,16 +156,61 @@ impl Queue {
         self.lanes[provider as usize].queued
     }
 
-    /// Makes a line for one more provider, in the next place.
-    pub(crate) fn add_provider(&mut self) {
-        self.lanes.push(Lane::EMPTY);
+    /// The place of the provider with this number, if it has one.
+    pub(crate) fn place_of(&self, provider: u32) -> Option<u32> {
+        if provider < self.configured {
+            return Some(provider);
+        }
+        let is_its = |&place: &u32| self.lanes[place as usize].provider == provider;
+        self.places.find(hash(u64::from(provider)), is_its).copied()
     }
 
-    /// The lines after so many providers' are nobody's any more.
-    pub(crate) fn keep_providers(&mut self, providers: u32) {
-        self.lanes.truncate(providers as usize);
-        self.lanes.shrink_to_fit();
-        self.changed.shrink_to(providers as usize);
+    /// The place of the provider of a ticket that has not ended.
+    pub(crate) fn place(&self, index: u32) -> u32 {
+        self.place_of(self.slab[index].provider).expect("a provider with a ticket has a place")
+    }
+
+    fn lane(&mut self, index: u32) -> &mut Lane {
+        let place = self.place(index);
+        &mut self.lanes[place as usize]
+    }
+
+    /// Makes a line for one more provider, in the next place.
+    pub(crate) fn add_provider(&mut self, provider: u32) {
+        let place = self.lanes.len() as u32;
+        self.lanes.push(Lane::new(provider));
+        let lanes = &self.lanes;
+        self.places.insert_unique(hash(u64::from(provider)), place, |&place| hash_of(lanes, place));
+    }
+
+    /// A provider that is not the configuration's, and has no ticket, goes: the last one takes its place.
+    pub(crate) fn remove_provider(&mut self, place: u32) {
+        let last = self.lanes.len() as u32 - 1;
+        if let Ok(entry) = self.places.find_entry(hash_of(&self.lanes, place), |&other| other == place) {
+            entry.remove();
+        }
+        let hash_of_last = hash_of(&self.lanes, last);
+        if let Some(moved) = self.places.find_mut(hash_of_last, |&other| other == last) {
+            *moved = place;
+        }
+        self.lanes.swap_remove(place as usize);
+        self.changed.retain(|&changed| changed != place);
+        for changed in self.changed.iter_mut().filter(|changed| **changed == last) {
+            *changed = place;
+        }
+    }
+
+    /// How many providers there is room for in places that nobody has.
+    pub(crate) fn vacant_places(&self) -> usize {
+        self.lanes.capacity() - self.lanes.len()
+    }
+
+    /// There is room for so many providers from now on, and no more.
+    pub(crate) fn shrink(&mut self, room: usize) {
+        self.lanes.shrink_to(room);
+        self.changed.shrink_to(room);
+        let lanes = &self.lanes;
+        self.places.shrink_to(room, |&place| hash_of(lanes, place));
     }
 
     /// How many in a provider's line its logs are asked about (rule R2).
@@ -329,7 +388,7 @@ impl Queue {
         let was_metered = !slot.flags.is_exempt_somewhere();
         slot.flags.exempt(side);
         if was_metered && slot.state == State::InLine {
-            self.lanes[slot.provider as usize].metered -= 1;
+            self.lane(index).metered -= 1;
         }
     }
 
@@ -380,22 +439,22 @@ impl Queue {
     }
 
     fn count_in(&mut self, index: u32) {
-        let provider = self.slab[index].provider;
+        let place = self.place(index);
         self.queued += 1;
-        self.lanes[provider as usize].queued += 1;
-        if self.lanes[provider as usize].queued == 1 {
+        self.lanes[place as usize].queued += 1;
+        if self.lanes[place as usize].queued == 1 {
             // It is not at rest any more.
-            self.mark_changed(provider);
+            self.mark_changed(place);
         }
     }
 
     fn count_out(&mut self, index: u32) {
-        let provider = self.slab[index].provider;
+        let place = self.place(index);
         self.queued -= 1;
-        self.lanes[provider as usize].queued -= 1;
-        if self.lanes[provider as usize].queued == 0 {
+        self.lanes[place as usize].queued -= 1;
+        if self.lanes[place as usize].queued == 0 {
             // It may be at rest now.
-            self.mark_changed(provider);
+            self.mark_changed(place);
         }
     }
 
@@ -459,28 +518,32 @@ impl Queue {
     fn enter_line(&mut self, index: u32) {
         let slot = &mut self.slab[index];
         slot.state = State::InLine;
-        let provider = slot.provider;
         let is_metered = !slot.flags.is_exempt_somewhere();
-        let lane = &mut self.lanes[provider as usize];
+        let place = self.place(index);
+        let lane = &mut self.lanes[place as usize];
         lane.line.insert(&mut self.slab, index);
         lane.metered += u32::from(is_metered);
         if lane.line.first() == index {
-            self.mark_changed(provider);
+            self.mark_changed(place);
         }
     }
 
     fn leave_line(&mut self, index: u32) {
         let slot = &self.slab[index];
-        let provider = slot.provider;
         let is_metered = !slot.flags.is_exempt_somewhere();
-        let lane = &mut self.lanes[provider as usize];
+        let place = self.place(index);
+        let lane = &mut self.lanes[place as usize];
         let was_first = lane.line.first() == index;
         lane.line.remove(&mut self.slab, index);
         lane.metered -= u32::from(is_metered);
         if was_first {
-            self.mark_changed(provider);
+            self.mark_changed(place);
         }
     }
+}
+
+fn hash_of(lanes: &[Lane], place: u32) -> u64 {
+    hash(u64::from(lanes[place as usize].provider))
 }
 
 /// Adds stated costs to those in the units after requests; what is stated in requests is not asked.
@@ -541,14 +604,17 @@ impl Queue {
                 None => panic!("a key that a ticket has"),
             }
         }
-        for (provider, lane) in self.lanes.iter().enumerate() {
+        assert_eq!(self.places.len() + self.configured as usize, self.lanes.len(), "a place for each");
+        for (place, lane) in self.lanes.iter().enumerate() {
+            let provider = lane.provider;
+            assert_eq!(self.place_of(provider), Some(place as u32), "a provider can be found");
             let here = || {
                 self.slots()
                     .map(|i| self.slot(i))
-                    .filter(move |slot| slot.state == State::InLine && slot.provider as usize == provider)
+                    .filter(move |slot| slot.state == State::InLine && slot.provider == provider)
             };
             assert_eq!(lane.line.audit(&self.slab) as usize, here().count(), "a provider's line");
-            let waits = |slot: &&Slot| slot.state.is_queued() && slot.provider as usize == provider;
+            let waits = |slot: &&Slot| slot.state.is_queued() && slot.provider == provider;
             let queued = self.slots().map(|i| self.slot(i)).filter(waits).count();
             assert_eq!(lane.queued as usize, queued, "those that wait at a provider");
             let metered = here().filter(|slot| !slot.flags.is_exempt_somewhere()).count();

@@ -60,7 +60,7 @@ pub(crate) struct Slot {
     pub(crate) right: u32,
     /// Once granted, a half of when; the other is in `group`.
     pub(crate) parent: u32,
-    /// The place of its provider; once ended, the number.
+    /// The number of its provider.
     pub(crate) provider: u32,
     generation: u32,
     /// While it waits, its group among those that share its key, if there is one.
@@ -111,7 +111,6 @@ impl Slot {
         self.state = State::Ended(ending.reason);
         self.hold = ending.hold;
         self.deadline = ending.retry_at;
-        self.provider = ending.provider;
         self.seq = ending.limits;
         if let Some(holder) = ending.key_holder {
             self.flags.set(Flags::KEY_WAS_HELD);
@@ -137,8 +136,8 @@ impl Slot {
             is_running: self.flags.has(Flags::HOLDER_RAN),
             since: Instant::from_nanos(self.seq),
         });
-        let Self { hold, deadline: retry_at, provider, seq: limits, .. } = *self;
-        Ending { reason, hold, retry_at, provider, limits, key_holder }
+        let Self { hold, deadline: retry_at, seq: limits, .. } = *self;
+        Ending { reason, hold, retry_at, limits, key_holder }
     }
 }
 
@@ -149,8 +148,6 @@ pub(crate) struct Ending {
     pub(crate) hold: Option<Hold>,
     /// The instant from which a retry may help.
     pub(crate) retry_at: Instant,
-    /// The number of its provider.
-    pub(crate) provider: u32,
     /// The fingerprint of the limits that it was held back by, if those held it back.
     pub(crate) limits: u64,
     pub(crate) key_holder: Option<KeyHolder>,
