@@ -34,9 +34,9 @@ const RESERVED_TICKETS: u32 = 1 << 20;
 const RESERVED_IN_FLIGHT: u32 = 1 << 12;
 /// Providers that one call forgets at most: more than one makes, so that the gone never pile up.
 const FORGOTTEN_PER_CALL: usize = 4;
-/// So many places of providers are kept that nobody has. None under the audit, so that the histories that
+/// So many places of providers are kept that nobody has. One under the audit, so that the histories that
 /// it watches give up places all the time.
-const KEPT_PLACES: usize = if cfg!(audit) { 0 } else { 64 };
+const KEPT_PLACES: usize = if cfg!(audit) { 1 } else { 64 };
 /// Events that room is made for beforehand at most.
 const RESERVED_EVENTS: u32 = 1 << 10;
 
