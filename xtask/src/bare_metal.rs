@@ -17,37 +17,37 @@ use crate::rows::{Row, Step};
 /// The rows, for the table of the matrix.
 pub(crate) fn rows() -> Vec<Row> {
     let compiler = SecondCompiler::find();
-    let mut rows = vec![linked_without_std()];
-    rows.extend(TARGETS.iter().map(|target| built_for(target, &compiler)));
-    rows
+    vec![linked_without_std(), built(&compiler), checked(&compiler)]
 }
 
-/// A machine to build for.
-struct Target {
-    name: &'static str,
-    shows: &'static str,
+/// Down to machine code for one of them: most of the time goes to core and alloc, which each machine wants
+/// for itself.
+fn built(compiler: &Result<SecondCompiler, String>) -> Row {
+    row(compiler, "core thumbv7em-none-eabihf", "the core builds for a Cortex-M4, without std", |compiler| {
+        compiler.step("build", "--target thumbv7em-none-eabihf")
+    })
 }
 
-const TARGETS: &[Target] = &[
-    Target { name: "thumbv7em-none-eabihf", shows: "the core builds for a Cortex-M4, without std" },
-    Target {
-        name: "thumbv6m-none-eabi",
-        shows: "and for a Cortex-M0, which has no compare-and-swap: nothing below the core needs one",
-    },
-    Target { name: "riscv32imac-unknown-none-elf", shows: "and for a small RISC-V, without std" },
-    Target { name: "wasm32-unknown-unknown", shows: "and for WebAssembly, without std" },
-];
+/// What a machine lacks is lacking in its core, and found by the check alone. So core and alloc are made
+/// without machine code here, and for all machines at once.
+fn checked(compiler: &Result<SecondCompiler, String>) -> Row {
+    let shows = "a Cortex-M0, which has no compare-and-swap (nothing below the core needs one), a small RISC-V, \
+                 and WebAssembly will do, too";
+    row(compiler, "core other machines", shows, |compiler| {
+        let machines = "--target thumbv6m-none-eabi --target riscv32imac-unknown-none-elf \
+                        --target wasm32-unknown-unknown";
+        compiler.step("check", machines).env("RUSTFLAGS", "-Zno-codegen")
+    })
+}
 
-fn built_for(target: &Target, compiler: &Result<SecondCompiler, String>) -> Row {
+fn row(
+    compiler: &Result<SecondCompiler, String>,
+    name: &str,
+    shows: &str,
+    step: impl FnOnce(&SecondCompiler) -> Step,
+) -> Row {
     let none = SecondCompiler { rustc: "rustc".to_owned(), cargo: "cargo".to_owned() };
-    let SecondCompiler { rustc, cargo } = compiler.as_ref().unwrap_or(&none);
-    let words = format!("build -p admission-core -Zbuild-std=core,alloc --target {}", target.name);
-    let step = Step::cargo(&words)
-        .by(cargo)
-        .env("RUSTC", rustc)
-        .env("RUSTC_BOOTSTRAP", "1")
-        .target_folder("bare-metal");
-    let row = Row::new(&format!("core {}", target.name), target.shows, [step]);
+    let row = Row::new(name, shows, [step(compiler.as_ref().unwrap_or(&none))]);
     Row { skip: compiler.as_ref().err().cloned(), ..row }
 }
 
@@ -58,6 +58,16 @@ struct SecondCompiler {
 }
 
 impl SecondCompiler {
+    fn step(&self, how: &str, machines: &str) -> Step {
+        Step::cargo(&format!("{how} -p admission-core -Zbuild-std=core,alloc {machines}"))
+            .by(&self.cargo)
+            .env("RUSTC", &self.rustc)
+            .env("RUSTC_BOOTSTRAP", "1")
+            // Nobody debugs what is thrown away.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .target_folder("bare-metal")
+    }
+
     /// Asks the package manager where Debian's compiler is, so that the one of rustup, which has the
     /// same name and may come first in the path, is not taken for it.
     fn find() -> Result<SecondCompiler, String> {
@@ -151,8 +161,7 @@ mod tests {
     #[test]
     fn a_row_without_its_compiler_is_skipped_and_says_what_helps() {
         let lacks = Err("rustc-web not installed; apt-get install rustc-web".to_owned());
-        for target in TARGETS {
-            let row = built_for(target, &lacks);
+        for row in [built(&lacks), checked(&lacks)] {
             assert_eq!(row.skip.as_deref(), Some("rustc-web not installed; apt-get install rustc-web"));
         }
         assert_eq!(how_to_get(&["a", "b"]), "apt-get install --no-install-recommends a b");
@@ -161,12 +170,13 @@ mod tests {
     #[test]
     fn a_row_with_its_compiler_can_be_typed_again() {
         let found = SecondCompiler { rustc: "bin/rustc".to_owned(), cargo: "bin/cargo".to_owned() };
-        let row = built_for(&TARGETS[0], &Ok(found));
+        let row = built(&Ok(found));
         assert_eq!(row.skip, None);
         assert_eq!(
             row.steps[0].command_line(),
-            "RUSTC=\"bin/rustc\" RUSTC_BOOTSTRAP=\"1\" bin/cargo build --target-dir target/bare-metal \
-             -p admission-core -Zbuild-std=core,alloc --target thumbv7em-none-eabihf"
+            "RUSTC=\"bin/rustc\" RUSTC_BOOTSTRAP=\"1\" CARGO_PROFILE_DEV_DEBUG=\"0\" bin/cargo build \
+             --target-dir target/bare-metal -p admission-core -Zbuild-std=core,alloc \
+             --target thumbv7em-none-eabihf"
         );
     }
 

@@ -3,14 +3,15 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use admission_rt::runtime::Clock;
 use admission_rt::{Counts, Rejected};
-use admission_tokio::{Acquire, Admission, Provider};
+use admission_tokio::{Acquire, Admission, Provider, TokioClock};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -56,6 +57,43 @@ async fn a_wait_of_many_years_is_waited_for_in_pieces() {
     let began = Instant::now();
     for n in 0..3 {
         a.run(async || assert_eq!(began.elapsed(), years * n)).await.expect("its turn");
+    }
+}
+
+/// tokio itself would wait for centuries at once; the adapter does not rely on that, and looks once a year.
+#[tokio::test(start_paused = true)]
+async fn nothing_longer_than_a_year_is_asked_of_tokio() {
+    // rules T2, T3
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    let looks = Arc::new(Looks { clock: TokioClock::new(), at: Mutex::new(Vec::new()) });
+    let builder = Admission::builder().provider("a", |p| p.interval(YEAR * 5)).clock(looks.clone());
+    let a = builder.build().expect("a sound configuration").provider("a").expect("it is there");
+    drop(a.acquire().await.expect("the first is immediate"));
+    drop(a.acquire().await.expect("its turn"));
+    let looks = looks.at.lock().expect("no panic");
+    for year in 1..5 {
+        // tokio counts in milliseconds.
+        let year = YEAR * year..YEAR * year + Duration::from_secs(1);
+        assert!(looks.iter().any(|at| year.contains(at)), "{looks:?}");
+    }
+}
+
+/// Notes when it is looked at, since the beginning.
+struct Looks {
+    clock: TokioClock,
+    at: Mutex<Vec<Duration>>,
+}
+
+impl Clock for Looks {
+    fn now(&self) -> admission_rt::Instant {
+        let now = self.clock.now();
+        let since = now.saturating_duration_since(admission_rt::Instant::ZERO);
+        self.at.lock().expect("no panic").push(since);
+        now
+    }
+
+    fn wall(&self) -> SystemTime {
+        self.clock.wall()
     }
 }
 
@@ -327,5 +365,46 @@ fn a_spent_budget_delays_nobody() {
             }
             assert_eq!(done.into_inner(), 5);
         });
+    }
+}
+
+/// An executor that polls from inside a wake polls from inside the alarm's ring, too, and the budget of the
+/// alarm's task is none of its business.
+#[test]
+fn whoever_is_polled_inside_a_wake_spends_nobodys_budget() {
+    // rule T3
+    for kind in KINDS {
+        let spends = Arc::new(Spends::default());
+        let waker = Waker::from(Arc::clone(&spends));
+        kind().block_on(async {
+            let (_admission, a) = paced(Duration::from_millis(5));
+            drop(a.try_acquire().expect("the first is immediate"));
+            let mut waiting = a.acquire();
+            let first = waiting.poll_acquire(&mut Context::from_waker(&waker));
+            // On a slow machine the interval may be over already.
+            while first.is_pending() && !spends.is_woken.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(spends.refused.load(Ordering::SeqCst), 0);
+        });
+    }
+}
+
+/// Spends more than a task has.
+#[derive(Default)]
+struct Spends {
+    refused: AtomicU32,
+    is_woken: AtomicBool,
+}
+
+impl Wake for Spends {
+    fn wake(self: Arc<Self>) {
+        for _ in 0..1_000 {
+            let spending = pin!(tokio::task::coop::consume_budget());
+            if spending.poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        self.is_woken.store(true, Ordering::SeqCst);
     }
 }
