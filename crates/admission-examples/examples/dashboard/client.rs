@@ -6,16 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use admission_examples::http::{self, Failure};
 use tokio::sync::Semaphore;
 
 use crate::progress::Board;
 
 /// File descriptors that are not for calls.
 const SPARE_FILES: u64 = 96;
-
-/// Long enough for any reply, short enough to end.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a call brought no data.
 #[derive(Debug, Clone)]
@@ -52,13 +49,7 @@ pub(crate) struct Client {
 impl Client {
     /// Calls go to the server at `address`; what is refused is told to `board`.
     pub(crate) fn new(address: SocketAddr, board: Arc<Board>) -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            .http1_only()
-            .pool_max_idle_per_host(0)
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .timeout(TIMEOUT)
-            .build()?;
+        let http = http::client().pool_max_idle_per_host(0).build()?;
         Ok(Self {
             http,
             base: format!("http://{address}").into(),
@@ -69,20 +60,15 @@ impl Client {
 
     /// One call. A reply is read to its end before this returns.
     pub(crate) async fn get(&self, provider: usize, name: &str, call: usize) -> Result<String, CallError> {
-        let broken = |error: reqwest::Error| CallError::Broken(format!("{error:?}"));
         let _socket = self.sockets.acquire().await;
         let url = format!("{}/{name}/{call}", self.base);
-        let response = self.http.get(url).send().await.map_err(broken)?;
-        let status = response.status();
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            self.board.refused(provider);
-            let ms = response.headers().get("retry-after-ms");
-            let ms = ms.and_then(|ms| ms.to_str().ok()?.parse().ok());
-            let retry_after = Duration::from_millis(ms.unwrap_or(1_000));
-            return Err(CallError::Refused { retry_after });
-        }
-        let response = response.error_for_status().map_err(broken)?;
-        response.text().await.map_err(broken)
+        http::text(self.http.get(url)).await.map_err(|failure| match failure {
+            Failure::Refused { retry_after } => {
+                self.board.refused(provider);
+                CallError::Refused { retry_after }
+            }
+            broken => CallError::Broken(broken.to_string()),
+        })
     }
 }
 

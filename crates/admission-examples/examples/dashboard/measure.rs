@@ -1,21 +1,6 @@
-//! What the server's stamps say: the most arrivals that any window held, exactly, and the count in
-//! the window that ends now, as it went up and down.
+//! What the server's stamps say: the count in the window that ends now, as it went up and down.
 
 use std::time::Duration;
-
-/// The most stamps in any half-open interval of length `window`, wherever it begins. The stamps are
-/// in order. (It is enough to look at the intervals that begin with a stamp.)
-pub(crate) fn most_in_any_window(stamps: &[Duration], window: Duration) -> usize {
-    let mut end = 0;
-    let mut most = 0;
-    for (begin, first) in stamps.iter().enumerate() {
-        while end < stamps.len() && stamps[end] - *first < window {
-            end += 1;
-        }
-        most = most.max(end.saturating_sub(begin));
-    }
-    most
-}
 
 /// The most that the window `(t - window, t]` held at any `t` in each of `slices` equal slices of
 /// the time from 0 to `span`. The stamps are in order.
@@ -46,6 +31,7 @@ pub(crate) fn rolling(stamps: &[Duration], window: Duration, span: Duration, sli
 #[cfg(test)]
 mod tests {
     use super::*;
+    use admission_examples::quota::most_in_any_window;
 
     fn ms(stamps: &[u64]) -> Vec<Duration> {
         stamps.iter().copied().map(Duration::from_millis).collect()
@@ -53,23 +39,6 @@ mod tests {
 
     fn most(stamps: &[u64], window: u64) -> usize {
         most_in_any_window(&ms(stamps), Duration::from_millis(window))
-    }
-
-    #[test]
-    fn a_stamp_exactly_one_window_later_is_in_another() {
-        assert_eq!(most(&[], 10), 0);
-        assert_eq!(most(&[5], 10), 1);
-        assert_eq!(most(&[0, 10], 10), 1);
-        assert_eq!(most(&[0, 9], 10), 2);
-        assert_eq!(most(&[3, 3, 3], 1), 3);
-    }
-
-    #[test]
-    fn a_burst_across_a_boundary_is_seen() {
-        // Three at the end of one window and three at the start of the next.
-        assert_eq!(most(&[7, 8, 9, 10, 11, 12], 10), 6);
-        assert_eq!(most(&[0, 1, 2, 10, 11, 12], 10), 3);
-        assert_eq!(most(&[0, 1, 2, 9, 11, 12], 10), 4);
     }
 
     #[test]

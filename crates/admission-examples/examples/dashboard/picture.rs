@@ -5,6 +5,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use admission_examples::time::{seconds, short};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
@@ -16,7 +17,7 @@ use plotters::style::{
 
 use crate::measure::rolling;
 use crate::report::{ProviderResult, Record};
-use crate::scenario::{Provider, Scenario, seconds, short};
+use crate::scenario::{Provider, Scenario};
 
 /// What an SVG names, in order of preference; the first is what the PNG is drawn with.
 const FONT: &str = "Noto Sans, Arial, sans-serif";

@@ -3,13 +3,14 @@
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use admission_examples::time::{Stopwatch, seconds};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::task::JoinHandle;
 
 use crate::client::CallError;
-use crate::scenario::{Scenario, seconds};
+use crate::scenario::Scenario;
 
 /// How often a plain line is printed.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +33,7 @@ pub(crate) struct Lane {
 /// Shared by a contestant's calls.
 #[derive(Debug)]
 pub(crate) struct Board {
-    begun: Instant,
+    clock: Stopwatch,
     names: Vec<&'static str>,
     lanes: Mutex<Vec<Lane>>,
     bars: Vec<ProgressBar>,
@@ -74,13 +75,8 @@ impl Board {
                 .collect(),
             Show::Lines | Show::Nothing => Vec::new(),
         };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what is measured here is real time, on the contestant's side"
-        )]
-        let begun = Instant::now();
         Arc::new(Self {
-            begun,
+            clock: Stopwatch::start(),
             names: scenario.providers.iter().map(|p| p.name).collect(),
             lanes: Mutex::new(
                 scenario
@@ -106,7 +102,7 @@ impl Board {
     pub(crate) fn settled<T>(&self, provider: usize, outcome: &Result<T, CallError>) {
         let mut lanes = self.lanes();
         let lane = &mut lanes[provider];
-        lane.finish = self.begun.elapsed();
+        lane.finish = self.clock.elapsed();
         match outcome {
             Ok(_) => lane.succeeded += 1,
             Err(error) => {
@@ -135,7 +131,7 @@ impl Board {
     /// One plain line with everything on it.
     pub(crate) fn print_line(&self) {
         let lanes = self.lanes().clone();
-        let mut line = format!("{:>9}", seconds(self.begun.elapsed()));
+        let mut line = format!("{:>9}", seconds(self.clock.elapsed()));
         for (name, lane) in self.names.iter().zip(&lanes) {
             let done = lane.succeeded + lane.failed;
             line += &format!("   {name} {done:>3}/{}", lane.calls);

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use admission_examples::quota::most_in_any_window;
+use admission_examples::time::seconds;
+
 use crate::contestants::Contestant;
-use crate::measure::most_in_any_window;
 use crate::progress::Lane;
-use crate::scenario::{Provider, Scenario, seconds};
+use crate::scenario::{Provider, Scenario};
 use crate::server::Arrival;
 
 /// How much later than the ideal the last call may end.
@@ -82,40 +84,12 @@ pub(crate) fn table(scenario: &Scenario, records: &[Record]) -> String {
             ]);
         }
     }
-    let mut text = lay_out(&rows);
+    let mut text = admission_examples::report::table(&rows, 2);
     text += "\nMost in a window: the most arrivals at the server, accepted or refused, in any interval of\n\
              one window's length. Ideal: (⌈calls/quota⌉ − 1) windows, and the last batch through the cap on\n\
              calls at once at the mean latency; or all calls through that cap, if that is longer:\n\n";
     for provider in &scenario.providers {
         text += &format!("  {:<8} {:<24} {}\n", provider.name, provider.terms(), provider.formula());
-    }
-    text
-}
-
-/// The first two columns to the left, the others to the right.
-fn lay_out<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: [usize; COLUMNS] = std::array::from_fn(width);
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        if number > 0 && !row[0].is_empty() {
-            let rule: usize = widths.iter().sum::<usize>() + 2 * (COLUMNS - 1);
-            text += &"─".repeat(rule);
-            text.push('\n');
-        }
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let gap = if column == 0 { "" } else { "  " };
-            line += &match column {
-                0 | 1 => format!("{gap}{cell:<width$}"),
-                _ => format!("{gap}{cell:>width$}"),
-            };
-        }
-        text += line.trim_end();
-        text.push('\n');
     }
     text
 }

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use admission_examples::scramble;
+use admission_examples::time::{seconds, short};
+
 /// The shortest and the longest that a provider works on a call.
 const LATENCY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(40));
 
@@ -113,26 +116,6 @@ impl Provider {
             None => quota,
         }
     }
-}
-
-/// `9.02 s`.
-pub(crate) fn seconds(duration: Duration) -> String {
-    format!("{:.2} s", duration.as_secs_f64())
-}
-
-/// `3 s`, `1.5 s`, `0.333 s`: as few digits as do.
-pub(crate) fn short(duration: Duration) -> String {
-    let text = format!("{:.3}", duration.as_secs_f64());
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    format!("{text} s")
-}
-
-/// A fixed mixing of 64 bits (the finaliser of SplitMix64).
-fn scramble(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

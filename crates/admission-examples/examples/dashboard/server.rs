@@ -2,27 +2,23 @@
 //! request is stamped as its handler is entered, on the server's own monotonic clock, and judged by
 //! that stamp alone: no tolerance, no rounding.
 
-use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use admission_examples::quota::SlidingLog;
+use admission_examples::service::{self, too_many_requests};
+use admission_examples::time::Stopwatch;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::serve::ListenerExt;
-use tokio::net::TcpSocket;
-use tokio::task::JoinHandle;
 
 use crate::scenario::Scenario;
 
 /// What a provider that has too many calls at once suggests: it cannot know when one will end.
 const BUSY_RETRY: Duration = Duration::from_millis(100);
-
-/// How many connections may wait to be accepted.
-const BACKLOG: u32 = 4_096;
 
 /// One request, as the server saw it.
 #[derive(Debug, Clone, Copy)]
@@ -35,21 +31,15 @@ pub(crate) struct Arrival {
 /// A running service. It stops to accept when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
-    address: SocketAddr,
+    http: service::Service,
     service: Arc<Service>,
-    task: JoinHandle<()>,
 }
 
 impl Server {
     /// Starts a service with nothing in its windows, on a free port.
-    pub(crate) async fn start(scenario: &Scenario) -> std::io::Result<Self> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the server has a clock of its own, which the client knows nothing of"
-        )]
-        let begun = Instant::now();
+    pub(crate) fn start(scenario: &Scenario) -> std::io::Result<Self> {
         let service = Arc::new(Service {
-            begun,
+            clock: Stopwatch::start(),
             scenario: scenario.clone(),
             gates: scenario
                 .providers
@@ -57,28 +47,17 @@ impl Server {
                 .map(|p| Mutex::new(Gate::new(p.limit, p.window, p.cap)))
                 .collect(),
         });
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let listener = socket.listen(BACKLOG)?;
-        let address = listener.local_addr()?;
-        let listener = listener.tap_io(|stream| {
-            // A reply is one small write: it must not wait for the next.
-            let _ = stream.set_nodelay(true);
-        });
         let app = Router::new().route("/{provider}/{call}", get(handle)).with_state(Arc::clone(&service));
-        let task = tokio::spawn(async move {
-            let _ = axum::serve(listener, app).await;
-        });
-        Ok(Self { address, service, task })
+        Ok(Self { http: service::Service::start(app)?, service })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.http.address()
     }
 
     /// The server's clock now: what a stamp would say.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.service.begun.elapsed()
+        self.service.clock.elapsed()
     }
 
     /// Every request to that provider so far, in order of arrival.
@@ -87,15 +66,9 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 #[derive(Debug)]
 struct Service {
-    begun: Instant,
+    clock: Stopwatch,
     scenario: Scenario,
     gates: Vec<Mutex<Gate>>,
 }
@@ -109,7 +82,7 @@ impl Service {
     /// in order.
     fn arrive(self: &Arc<Self>, provider: usize) -> Result<Slot, Duration> {
         let mut gate = self.gate(provider);
-        let now = self.begun.elapsed();
+        let now = self.clock.elapsed();
         gate.arrive(now)?;
         Ok(Slot { service: Arc::clone(self), provider })
     }
@@ -138,52 +111,39 @@ async fn handle(State(service): State<Arc<Service>>, Path((name, call)): Path<(S
             drop(slot);
             format!("{name} has data for {call}\n").into_response()
         }
-        Err(retry_after) => {
-            let ms = retry_after.as_nanos().div_ceil(1_000_000);
-            let headers =
-                [("retry-after", ms.div_ceil(1_000).to_string()), ("retry-after-ms", ms.to_string())];
-            (StatusCode::TOO_MANY_REQUESTS, headers, "too many requests\n").into_response()
-        }
+        Err(retry_after) => too_many_requests(retry_after),
     }
 }
 
 /// One provider's rule, and its record.
 #[derive(Debug)]
 struct Gate {
-    limit: usize,
-    window: Duration,
+    log: SlidingLog,
     cap: usize,
     running: usize,
-    /// The stamps of the accepted requests that are less than one window old.
-    recent: VecDeque<Duration>,
     arrivals: Vec<Arrival>,
 }
 
 impl Gate {
     fn new(limit: usize, window: Duration, cap: Option<usize>) -> Self {
         Self {
-            limit,
-            window,
+            log: SlidingLog::new(limit as u64, window),
             cap: cap.unwrap_or(usize::MAX),
             running: 0,
-            recent: VecDeque::new(),
             arrivals: Vec::new(),
         }
     }
 
     /// Accepts a request that arrives at `now`, or says how long to stay away.
     fn arrive(&mut self, now: Duration) -> Result<(), Duration> {
-        while self.recent.front().is_some_and(|at| now - *at >= self.window) {
-            self.recent.pop_front();
-        }
-        let verdict = if self.recent.len() >= self.limit {
-            Err(self.recent[0] + self.window - now)
-        } else if self.running >= self.cap {
-            Err(BUSY_RETRY)
-        } else {
-            self.recent.push_back(now);
-            self.running += 1;
-            Ok(())
+        let verdict = match self.log.wait(now, 1) {
+            Duration::ZERO if self.running >= self.cap => Err(BUSY_RETRY),
+            Duration::ZERO => {
+                self.log.book(now, 1);
+                self.running += 1;
+                Ok(())
+            }
+            wait => Err(wait),
         };
         self.arrivals.push(Arrival { at: now, accepted: verdict.is_ok() });
         verdict
@@ -199,24 +159,6 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_counts_what_was_accepted_in_the_half_open_window() {
-        let mut gate = Gate::new(2, ms(10), None);
-        assert_eq!(gate.arrive(ms(0)), Ok(()));
-        assert_eq!(gate.arrive(ms(4)), Ok(()));
-        // Full until the first is exactly one window old; refusals use up nothing.
-        assert_eq!(gate.arrive(ms(4)), Err(ms(6)));
-        assert_eq!(gate.arrive(ms(9)), Err(ms(1)));
-        let just_before = ms(10) - Duration::from_nanos(1);
-        assert_eq!(gate.arrive(just_before), Err(Duration::from_nanos(1)));
-        assert_eq!(gate.arrive(ms(10)), Ok(()));
-        assert_eq!(gate.arrive(ms(13)), Err(ms(1)));
-        assert_eq!(gate.arrive(ms(14)), Ok(()));
-        // Every request is on record, refused ones too.
-        let accepted = gate.arrivals.iter().filter(|a| a.accepted).count();
-        assert_eq!((accepted, gate.arrivals.len()), (4, 8));
-    }
-
-    #[test]
     fn the_cap_counts_what_runs() {
         let mut gate = Gate::new(3, ms(10), Some(1));
         assert_eq!(gate.arrive(ms(0)), Ok(()));
@@ -227,17 +169,8 @@ mod tests {
         assert_eq!(gate.arrive(ms(3)), Ok(()));
         // Both apply: the quota is what takes longer.
         assert_eq!(gate.arrive(ms(4)), Err(ms(6)));
-    }
-
-    #[test]
-    fn no_window_of_accepted_requests_passes_the_quota() {
-        let mut gate = Gate::new(5, ms(20), None);
-        let mut now = 0;
-        for step in 0..2_000_u64 {
-            now += (step * step + 3) % 7;
-            let _ = gate.arrive(ms(now));
-        }
-        let accepted: Vec<Duration> = gate.arrivals.iter().filter(|a| a.accepted).map(|a| a.at).collect();
-        assert_eq!(crate::measure::most_in_any_window(&accepted, ms(20)), 5);
+        // Every request is on record, refused ones too.
+        let accepted = gate.arrivals.iter().filter(|a| a.accepted).count();
+        assert_eq!((accepted, gate.arrivals.len()), (3, 5));
     }
 }
