@@ -20,7 +20,6 @@ const UNSTATED: Duration = Duration::from_secs(1);
 const STARTED: &str = "started-ns";
 
 /// A plain HTTP/1 client without retries of its own.
-#[must_use]
 pub fn client() -> ClientBuilder {
     reqwest::Client::builder().http1_only().retry(reqwest::retry::never()).no_proxy().timeout(TIMEOUT)
 }
@@ -100,7 +99,6 @@ fn retry_after(response: &Response) -> Duration {
 /// Tells the service when this call was started. What an interval promises is the gap between two
 /// *starts*; what of it is left between two arrivals is up to the wire, so a service that wants to
 /// check the promise to the nanosecond has to be told. Client and service must share the clock.
-#[must_use]
 pub fn stamped(request: RequestBuilder, clock: &Stopwatch) -> RequestBuilder {
     request.header(STARTED, clock.elapsed().as_nanos().to_string())
 }
