@@ -16,6 +16,7 @@ mod check;
 mod ci;
 mod conformance;
 mod rows;
+mod sim;
 mod source;
 mod test_matrix;
 mod tidy;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Chore::Conformance(chore) => chore.run(),
         Chore::Check(chore) => chore.run(),
         Chore::Ci(chore) => chore.run(),
+        Chore::Sim(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,4 +55,5 @@ enum Chore {
     Conformance(conformance::Conformance),
     Check(check::Check),
     Ci(ci::Ci),
+    Sim(sim::Sim),
 }
