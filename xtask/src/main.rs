@@ -18,6 +18,7 @@ mod ci;
 mod conformance;
 mod rows;
 mod rust_version;
+mod sim;
 mod source;
 mod test_matrix;
 mod tidy;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Chore::Ci(chore) => chore.run(),
         Chore::Bench(chore) => chore.run(),
         Chore::Instructions(chore) => chore.run(),
+        Chore::Sim(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,4 +61,5 @@ enum Chore {
     Ci(ci::Ci),
     Bench(bench::Bench),
     Instructions(bench::Instructions),
+    Sim(sim::Sim),
 }

@@ -67,6 +67,12 @@ fn matrix() -> Vec<Row> {
         Row::new("rt", "the async layer on its own", [Step::test("-p admission-rt")]).quick(),
         Row::new("testing", "the virtual clock and its executor", [Step::test("-p admission-testing")])
             .quick(),
+        Row::new(
+            "simulator",
+            "safety in histories with faults, liveness after them, seen from outside",
+            [Step::test("--release -p admission-sim")],
+        )
+        .quick(),
         Row::new("tokio adapter", "timers and the death of a runtime", [Step::test("-p admission-tokio")]),
         Row::new("smol adapter", "timers without a task or an executor", [Step::test("-p admission-smol")]),
         Row::new(

@@ -18,7 +18,7 @@ use crate::call::{Call, Rare};
 use crate::in_force::Told;
 use crate::runtime::{Runtime, RuntimeId};
 use crate::shared::{Shared, State};
-use crate::unwind::quietly;
+use crate::unwind::{Unwind, quietly};
 use crate::{AbortReason, Permit, Rejected, Waiting};
 
 /// The future of a call's turn: `Result<Permit, Rejected>`.
@@ -104,7 +104,7 @@ enum Stage {
     Waiting { provider: ProviderId, ticket: TicketId },
     /// The ticket is gone, and its place may be another's by now.
     Ended { provider: ProviderId },
-    /// Refused when it was enqueued, which the first poll will tell.
+    /// Refused when it was enqueued, or in a poll that ended in another's panic: the next poll will tell.
     Refused(Box<Rejected>),
     /// It has answered.
     Done,
@@ -289,8 +289,7 @@ impl Admit {
             })
         });
         drop(old);
-        unwind.resume();
-        heard
+        self.go_on(heard, unwind)
     }
 
     /// The turn that gives a waiting ticket its waker and its alarm. It may have been granted since
@@ -308,8 +307,24 @@ impl Admit {
         });
         let has_alarm = shared.make(host, booked);
         drop((waker, old));
-        unwind.resume();
+        let heard = self.go_on(heard, unwind);
         if has_alarm { heard } else { Heard::NoRuntime }
+    }
+
+    /// Goes on with the panic of a waker that the turn has woken. A refusal is kept for the next poll: the
+    /// ticket is gone, and nobody else would tell.
+    fn go_on(&mut self, heard: Heard, unwind: Unwind) -> Heard {
+        match heard {
+            Heard::Refused(told) if unwind.will_resume() => {
+                self.stage = Stage::Refused(Box::new(self.refused(told)));
+                unwind.resume();
+                Heard::Settled
+            }
+            heard => {
+                unwind.resume();
+                heard
+            }
+        }
     }
 
     /// The reason, if the call's signal has fired.

@@ -47,6 +47,11 @@ impl Unwind {
         }
     }
 
+    /// Whether [`resume`](Self::resume) will not come back.
+    pub(crate) fn will_resume(&self) -> bool {
+        self.0.is_some() && !std::thread::panicking()
+    }
+
     /// Forgets the panic, for callers that must not unwind.
     pub(crate) fn swallow(self) {
         if let Some(panic) = self.0 {

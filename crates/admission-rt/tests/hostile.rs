@@ -458,6 +458,37 @@ fn a_call_that_starts_while_another_waker_panics_is_not_lost() {
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
 
+// rules W2, W5
+#[test]
+fn a_call_that_is_refused_while_another_waker_panics_is_told_so_by_its_next_poll() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let mut first = Task::new(a.admission_timeout(ms(10)).acquire());
+    let _panics = panicking(&mut first);
+    let mut second = Task::waiting(a.admission_timeout(ms(10)).acquire());
+
+    // The second's own poll expires both, and wakes the first, who panics in it.
+    world.set(11);
+    assert!(catch_unwind(AssertUnwindSafe(|| second.poll())).is_err());
+    assert!(second.ready().unwrap_err().is_admission_timeout());
+    assert!(first.ready().unwrap_err().is_admission_timeout());
+
+    // The same where the turn that gives a call its waker and its alarm finds its time over.
+    let mut first = Task::new(a.admission_timeout(ms(10)).acquire());
+    let _panics = panicking(&mut first);
+    let mut second = Task::new(a.admission_timeout(ms(5)).acquire());
+    let clock = world.clone();
+    *world.when_asked.lock().unwrap() = Some(Box::new(move || clock.set(22)));
+    assert!(catch_unwind(AssertUnwindSafe(|| second.poll())).is_err());
+    assert!(second.ready().unwrap_err().is_admission_timeout());
+    assert!(first.ready().unwrap_err().is_admission_timeout());
+    drop(permit);
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}
+
 // rule T5, W5
 #[test]
 fn a_clock_that_panics_poisons_nothing() {

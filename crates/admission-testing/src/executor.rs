@@ -72,6 +72,13 @@ impl Simulation {
         self.world.timers.alarms()
     }
 
+    /// When its earliest timer rings, alarms and sleeps alike, faults included; `None` if none is armed
+    /// or none ever rings. For a driver of one's own that moves the clock of several simulations.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.world.timers.next()
+    }
+
     /// A handle that can be sent elsewhere.
     #[must_use]
     pub fn handle(&self) -> Handle {

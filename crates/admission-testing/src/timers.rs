@@ -136,6 +136,11 @@ impl Timers {
         Alarms { armed, arms: table.arms, fires: table.fires }
     }
 
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let next = self.lock().queue.first_key_value().map(|(place, _)| place.0);
+        next.filter(|at| *at < Instant::NEVER)
+    }
+
     pub(crate) fn set_policy(&self, policy: Option<Policy>) {
         // The old one is dropped after the lock is gone: it is the test's own code.
         let old = std::mem::replace(&mut self.lock().policy, policy);

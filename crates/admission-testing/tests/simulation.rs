@@ -176,6 +176,20 @@ fn alarms_are_counted_and_can_be_made_to_lie() {
 }
 
 #[test]
+fn the_next_timer_is_that_of_an_alarm_or_a_sleep_and_none_that_never_rings() {
+    let simulation = Simulation::new();
+    assert_eq!(simulation.next_timer(), None);
+    let late = simulation.spawn(async { sleep(MS * 9).await });
+    simulation.run_ready();
+    assert_eq!(simulation.next_timer(), Some(Instant::ZERO + MS * 9));
+    let never = simulation.spawn(async { sleep(Duration::MAX).await });
+    drop(late);
+    simulation.run_for(MS * 9);
+    assert_eq!(simulation.next_timer(), None);
+    assert!(!never.is_finished());
+}
+
+#[test]
 fn its_end_takes_the_tasks_along_and_strands_nobody() {
     // rule W5
     let clock = VirtualClock::new();

@@ -89,6 +89,7 @@ const PLACES: &[Place] = &[
     Place { name: "admission-core", below: &[], foreign: Some(&["hashbrown"]) },
     // The model shares nothing with what is compared with it, or both could be wrong together.
     Place { name: "admission-reference", below: &[], foreign: Some(&[]) },
+    Place { name: "admission-sim", below: &["admission-testing", "admission-rt"], foreign: Some(&[]) },
     Place { name: "admission-examples", below: &[ANY], foreign: None },
     Place { name: "admission-bench", below: &[ANY], foreign: None },
     Place { name: "conformance", below: &[ANY], foreign: None },

@@ -64,6 +64,7 @@ const READS_CLOCKS: &[(&str, &str)] = &[
     ("crates/admission-rt/src/clock.rs", "the clock of adapters whose runtime has none of its own"),
     ("crates/admission-tokio/src/", "an adapter"),
     ("crates/admission-bench/src/clocks.rs", "what takes time is measured with it"),
+    ("crates/admission-sim/src/main.rs", "measures how long many histories take, all in virtual time"),
     ("crates/admission-examples/", "its programs run in real time and draw what happened"),
     ("xtask/src/rows.rs", "measures how long a row takes"),
 ];
