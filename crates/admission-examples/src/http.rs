@@ -8,8 +8,6 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use reqwest::{ClientBuilder, RequestBuilder, Response, StatusCode};
 
-use crate::time::Stopwatch;
-
 /// Long enough for any reply, short enough to end.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -99,8 +97,8 @@ fn retry_after(response: &Response) -> Duration {
 /// Tells the service when this call was started. What an interval promises is the gap between two
 /// *starts*; what of it is left between two arrivals is up to the wire, so a service that wants to
 /// check the promise to the nanosecond has to be told. Client and service must share the clock.
-pub fn stamped(request: RequestBuilder, clock: &Stopwatch) -> RequestBuilder {
-    request.header(STARTED, clock.elapsed().as_nanos().to_string())
+pub fn stamped(request: RequestBuilder, started: Duration) -> RequestBuilder {
+    request.header(STARTED, started.as_nanos().to_string())
 }
 
 /// When the call behind these headers was started, if it says so.

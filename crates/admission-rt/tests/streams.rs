@@ -4,7 +4,7 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, pending, poll_fn, ready};
+use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,59 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use admission_rt::runtime::Spawn;
 use admission_rt::{AbortHandle, AdmissionStreamExt, Attempt, ItemError, Rejected, Retry, RetryError};
-use common::{Admission, Hand, IntervalLimiter, Provider, World, counts, ms, within};
+use common::{Admission, IntervalLimiter, Provider, World, counts, ms, within};
 use futures_core::{FusedStream, Stream};
 use futures_util::StreamExt;
 use futures_util::stream::{iter, pending as no_items, poll_fn as source};
-
-type Spawned = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-thread_local! {
-    /// The tasks of this thread's runtime; none can be spawned where there is none.
-    static TASKS: RefCell<Option<Vec<Spawned>>> = const { RefCell::new(None) };
-}
-
-impl Spawn for Hand {
-    fn spawn<F>(future: F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        TASKS.with(|tasks| match &mut *tasks.borrow_mut() {
-            Some(tasks) => tasks.push(Box::pin(future)),
-            None => drop(future),
-        });
-    }
-}
-
-/// From here on futures can be spawned on this thread.
-fn hire() {
-    TASKS.with(|tasks| *tasks.borrow_mut() = Some(Vec::new()));
-}
-
-/// The runtime ends, and drops its tasks.
-fn fire() {
-    let tasks = TASKS.with(|tasks| tasks.borrow_mut().take());
-    drop(tasks);
-}
-
-/// Polls every task once; says how many are left.
-fn run_tasks() -> usize {
-    let tasks = TASKS.with(|tasks| tasks.borrow_mut().replace(Vec::new())).unwrap_or_default();
-    let mut cx = Context::from_waker(Waker::noop());
-    let left: Vec<_> = tasks
-        .into_iter()
-        .filter_map(|mut task| task.as_mut().poll(&mut cx).is_pending().then_some(task))
-        .collect();
-    TASKS.with(|tasks| match &mut *tasks.borrow_mut() {
-        Some(tasks) => {
-            tasks.splice(0..0, left);
-            tasks.len()
-        }
-        None => 0,
-    })
-}
 
 fn provider(world: &World, concurrency: u32) -> (Admission, Provider) {
     let admission = world.builder().provider("a", |p| p.max_concurrent(concurrency)).build().unwrap();
@@ -120,7 +72,6 @@ fn operations_that_a_stream_drives_may_borrow_and_stay_on_their_thread() {
 fn a_source_is_not_asked_after_its_end() {
     let world = World::new();
     let _entered = world.enter();
-    hire();
     let (_, a) = provider(&world, 2);
     let dropped = Arc::new(());
     let once = || {
@@ -140,7 +91,7 @@ fn a_source_is_not_asked_after_its_end() {
     let mut spawned = once().map_admitted(&a, operation).concurrency(5).spawned();
     assert!(poll(&mut spawned).is_pending());
     assert!(poll(&mut spawned).is_pending());
-    run_tasks();
+    world.poll_tasks();
     assert_eq!(value(poll(&mut spawned)), 7);
     for _ in 0..2 {
         assert!(matches!(poll(&mut spawned), Poll::Ready(None)));
@@ -259,14 +210,13 @@ fn a_stream_that_has_ended_aborts_nobody() {
 fn a_spawned_stream_whose_runtime_ends_hears_of_every_item() {
     let world = World::new();
     let _entered = world.enter();
-    hire();
     let (admission, a) = provider(&world, 1);
     let operation = |_: u32, _: Attempt| async { pending::<Answer>().await };
     let mut stream = iter(0..3).map_admitted(&a, operation).concurrency(2).spawned();
     assert!(poll(&mut stream).is_pending());
-    assert_eq!(run_tasks(), 2);
+    assert_eq!(world.poll_tasks(), 2);
     assert_eq!(admission.counts(), counts(1, 1, 0));
-    fire();
+    world.end_tasks();
     assert_eq!(admission.counts(), counts(0, 0, 0));
     // The third finds no runtime at all.
     for _ in 0..3 {
@@ -282,7 +232,6 @@ fn a_spawned_stream_whose_runtime_ends_hears_of_every_item() {
 fn what_is_finished_after_a_stream_is_gone_is_dropped_at_once() {
     let world = World::new();
     let _entered = world.enter();
-    hire();
     let (_, a) = provider(&world, 2);
     let value = Arc::new(());
     let open = Arc::new(AtomicUsize::new(0));
@@ -298,10 +247,10 @@ fn what_is_finished_after_a_stream_is_gone_is_dropped_at_once() {
     };
     let mut stream = iter(0..2).map_admitted(&a, operation).concurrency(2).spawned();
     assert!(poll(&mut stream).is_pending());
-    assert_eq!(run_tasks(), 2);
+    assert_eq!(world.poll_tasks(), 2);
     drop(stream);
     open.store(1, Ordering::SeqCst);
-    assert_eq!(run_tasks(), 0);
+    assert_eq!(world.poll_tasks(), 0);
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
@@ -310,16 +259,15 @@ fn what_is_finished_after_a_stream_is_gone_is_dropped_at_once() {
 fn a_spawned_item_that_waits_to_retry_leaves_with_its_stream() {
     let world = World::new();
     let _entered = world.enter();
-    hire();
     let (admission, a) = provider(&world, 1);
     let operation = |_: u32, _: Attempt| async { Err::<u32, _>(Failed) };
     let map = iter(0..1).map_admitted(&a, operation).retry(Retry::times(1).delay(ms(1_000)));
     let mut stream = map.spawned();
     assert!(poll(&mut stream).is_pending());
-    assert_eq!(run_tasks(), 1);
+    assert_eq!(world.poll_tasks(), 1);
     assert_eq!((world.armed(), admission.counts()), (Some(1_000), counts(0, 0, 0)));
     drop(stream);
-    assert_eq!(run_tasks(), 0);
+    assert_eq!(world.poll_tasks(), 0);
     assert_eq!(world.armed(), None);
 }
 
@@ -409,7 +357,6 @@ fn wakers_of_a_streams_reader_may_come_back() {
         for spawned in [false, true] {
             let world = World::new();
             let _entered = world.enter();
-            hire();
             let (admission, a) = provider(&world, 1);
             let (handle, signal) = AbortHandle::new();
             let map = iter(0..6)
@@ -432,14 +379,14 @@ fn wakers_of_a_streams_reader_may_come_back() {
                 if let Poll::Ready(Some(_)) = stream.as_mut().poll_next(&mut Context::from_waker(&waker)) {
                     read += 1;
                 }
-                run_tasks();
+                world.poll_tasks();
                 if round == 25 {
                     handle.abort();
                 }
             }
             assert!(read >= 3, "{read}");
             drop(stream);
-            assert_eq!(run_tasks(), 0);
+            assert_eq!(world.poll_tasks(), 0);
             assert_eq!(admission.counts(), counts(0, 0, 0));
             assert_eq!(world.armed(), None);
         }
@@ -460,13 +407,12 @@ impl Wake for Bomb {
 fn a_reader_whose_waker_panics_harms_no_task() {
     let world = World::new();
     let _entered = world.enter();
-    hire();
     let (admission, a) = provider(&world, 2);
     let operation = |item: u32, _: Attempt| ready(Ok::<_, Failed>(item));
     let mut stream = iter(0..2).map_admitted(&a, operation).concurrency(2).spawned();
     let bomb = Waker::from(Arc::new(Bomb));
     assert!(stream.poll_next_unpin(&mut Context::from_waker(&bomb)).is_pending());
-    assert_eq!(run_tasks(), 0, "nothing passes through the tasks");
+    assert_eq!(world.poll_tasks(), 0, "nothing passes through the tasks");
     assert_eq!((value(poll(&mut stream)), value(poll(&mut stream))), (0, 1));
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }

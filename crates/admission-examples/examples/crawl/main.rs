@@ -30,9 +30,6 @@ use crate::service::{Web, text_of};
 const AT_ONCE: u32 = 64;
 /// At most so many calls at once to one host.
 const PER_HOST: u32 = 2;
-/// A start is stamped a little after it was decided, and that may take longer for one than for the next.
-/// Stated as a margin, it is added to the gap.
-const MARGIN: Duration = Duration::from_millis(3);
 /// How many pages are looked after at once: in flight, or waiting for their turn.
 const FRONTIER: usize = 256;
 /// How many of the calls that wait are shown.
@@ -53,6 +50,11 @@ struct Args {
     /// At least so long from one start to the next at one host
     #[arg(long, value_name = "TIME", default_value = "60ms", value_parser = parse_duration)]
     delay: Duration,
+
+    /// What is added to it: a start is stamped a little after it was decided, and under a heavy load that
+    /// may take longer for one than for the next
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = parse_duration)]
+    margin: Duration,
 }
 
 /// A page to read.
@@ -72,7 +74,7 @@ async fn crawl(args: Args) -> Result<Complaints, Box<dyn Error>> {
     let web = Web::start()?;
     let admission = Admission::builder()
         .max_concurrent(AT_ONCE)
-        .template(|host| host.max_concurrent(PER_HOST).paced(Interval::new(args.delay).margin(MARGIN)))
+        .template(|host| host.max_concurrent(PER_HOST).paced(Interval::new(args.delay).margin(args.margin)))
         .build()?;
     let clock = Stopwatch::start();
     let reader = Reader { http: http::client().build()?, url: web.url().into(), clock };
@@ -113,7 +115,7 @@ async fn crawl(args: Args) -> Result<Complaints, Box<dyn Error>> {
     check(&mut complaints, done == total, || format!("{done} pages of {total}"));
 
     // The last hosts are forgotten once their gap is over.
-    tokio::time::sleep(args.delay + 2 * MARGIN).await;
+    tokio::time::sleep(args.delay + 2 * args.margin).await;
     let known = admission.snapshot().providers.len();
     println!("\n{} hosts were met, at most {most_known} known at once, {known} in the end", args.hosts);
     check(&mut complaints, known == 0, || format!("{known} hosts are still known"));
@@ -143,8 +145,9 @@ struct Reader {
 impl Reader {
     /// One call: stamped when this is called, not when it is polled.
     fn read(&self, page: Page) -> impl Future<Output = Result<(Page, String), Failure>> + use<> {
+        let started = self.clock.elapsed();
         let request = self.http.get(format!("{}/{}", self.url, page.number)).header("host", &*page.host);
-        let text = http::text(http::stamped(request, &self.clock));
+        let text = http::text(http::stamped(request, started));
         async move { Ok((page, text.await?)) }
     }
 }
@@ -161,7 +164,9 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn everything_is_as_promised() {
-        let args = Args::parse_from(["crawl", "--hosts", "80", "--pages", "3", "--delay", "30ms"]);
+        let args = Args::parse_from([
+            "crawl", "--hosts", "80", "--pages", "3", "--delay", "30ms", "--margin", "50ms",
+        ]);
         assert_eq!(crawl(args).await.unwrap(), Complaints::new());
     }
 }

@@ -35,9 +35,6 @@ type Outcome = Result<String, ItemError<Failure>>;
 const MAX_WAITING: u32 = 8;
 /// How often a job is tried again.
 const RETRIES: u32 = 2;
-/// A start is stamped a little after it was decided, and that may take longer for one than for the next.
-/// Stated as a margin, it is added to the interval.
-const MARGIN: Duration = Duration::from_millis(3);
 
 /// Runs two streams of jobs with retries over one interval limiter
 #[derive(Debug, Parser)]
@@ -46,6 +43,11 @@ struct Args {
     /// At least so long from one start to the next
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     interval: Duration,
+
+    /// What is added to it: a start is stamped a little after it was decided, and under a heavy load that
+    /// may take longer for one than for the next
+    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = parse_duration)]
+    margin: Duration,
 
     /// How many jobs each execution has
     #[arg(long, default_value_t = 12)]
@@ -62,7 +64,8 @@ async fn shared_retries(args: Args) -> Result<Complaints, Box<dyn Error>> {
     let clock = Stopwatch::start();
     let processor = Processor::start(clock)?;
     let client = Client { http: http::client().build()?, base: processor.url(), clock };
-    let limiter = IntervalLimiter::builder(args.interval).margin(MARGIN).max_waiting(MAX_WAITING).build()?;
+    let limiter =
+        IntervalLimiter::builder(args.interval).margin(args.margin).max_waiting(MAX_WAITING).build()?;
 
     let mut complaints = Complaints::new();
     let (first, second) =
@@ -144,8 +147,9 @@ struct Client {
 impl Client {
     /// One attempt at a job: stamped when this is called, not when it is polled.
     fn process(&self, (execution, number): Job) -> impl Future<Output = Result<String, Failure>> + use<> {
+        let started = self.clock.elapsed();
         let request = self.http.get(format!("{}/{execution}/{number}", self.base));
-        http::text(http::stamped(request, &self.clock))
+        http::text(http::stamped(request, started))
     }
 }
 
@@ -198,7 +202,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn everything_is_as_promised() {
-        let args = Args::parse_from(["shared_retries", "--interval", "25ms", "--jobs", "6"]);
+        let args =
+            Args::parse_from(["shared_retries", "--interval", "25ms", "--margin", "25ms", "--jobs", "6"]);
         assert_eq!(shared_retries(args).await.unwrap(), Complaints::new());
     }
 }

@@ -67,7 +67,7 @@ impl Spawn for Hand {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if let Some(world) = world() {
+        if let Some(world) = world().filter(|world| !world.over.load(Ordering::SeqCst)) {
             let task = Spawned { future: Box::pin(future), wakes: Arc::default(), seen: None };
             world.tasks.lock().unwrap().push(task);
         }
@@ -112,6 +112,8 @@ pub(crate) struct World {
     /// What happens when the runtime is next asked for: between the two turns of a first poll.
     pub(crate) when_asked: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     tasks: Mutex<Vec<Spawned>>,
+    /// Whether no more tasks can be spawned.
+    over: AtomicBool,
 }
 
 /// An alarm, seen from the world's side.
@@ -203,6 +205,7 @@ impl World {
             inside: Mutex::default(),
             when_asked: Mutex::default(),
             tasks: Mutex::default(),
+            over: AtomicBool::new(false),
         })
     }
 
@@ -297,6 +300,24 @@ impl World {
                 self.tasks.lock().unwrap().push(task);
             }
         }
+    }
+
+    /// Polls every one of these tasks once, woken or not; says how many are left.
+    pub(crate) fn poll_tasks(&self) -> usize {
+        let mut left = std::mem::take(&mut *self.tasks.lock().unwrap());
+        left.retain_mut(|task| {
+            let mut cx = Context::from_waker(Waker::noop());
+            task.future.as_mut().poll(&mut cx).is_pending()
+        });
+        let mut tasks = self.tasks.lock().unwrap();
+        tasks.splice(0..0, left);
+        tasks.len()
+    }
+
+    /// No more tasks can be spawned, and those that are there are dropped.
+    pub(crate) fn end_tasks(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.drop_tasks();
     }
 
     /// Drops the tasks that run on their own; says how many there were.
