@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use admission_rt::runtime::Runtime;
 use admission_rt::{
-    AbortSignal, ChangeError, Counts, Key, Limits, Permit, Rejected, RunError, Snapshot, UnknownProvider,
+    AbortSignal, ChangeError, Counts, Key, Limits, Permit, Rejected, Retry, RunError, Snapshot,
+    UnknownProvider, Waiting,
 };
 
-use crate::{Acquire, Blocking, Builder, Call, QueryBuilder, block_on};
+use crate::{Acquire, Blocking, Builder, Call, QueryBuilder, RetryCall, block_on};
 
 /// Decides who may start and when, over all the upstreams of one client, and lets threads wait for it.
 ///
@@ -131,6 +132,13 @@ impl Admission {
         self.inner.counts()
     }
 
+    /// Every call that waits, in the order of submission, and why it does (rule O2); see
+    /// [`waiting`](admission_rt::Admission::waiting).
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.inner.waiting()
+    }
+
     /// What it looks like from outside, to be printed, or read field by field (rule O1); see
     /// [`snapshot`](admission_rt::Admission::snapshot).
     #[must_use]
@@ -220,6 +228,11 @@ impl Provider {
     /// [`Rejected`] says why it was not called.
     pub fn run<T>(&self, operation: impl FnOnce() -> T) -> Result<T, Rejected> {
         self.call().run(operation)
+    }
+
+    /// Tries again where a policy says so; see [`Call::retry`].
+    pub fn retry<E>(&self, policy: Retry<E>) -> RetryCall<E> {
+        self.call().retry(policy)
     }
 
     /// Runs an operation that may fail; see [`Call::try_run`].

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission_rt::runtime::Clock;
-use admission_rt::{BuildError, Interval, Limits, Strategy, Window};
+use admission_rt::{BuildError, Interval, Limits, Strategy, Waiting, Window};
 
 use crate::{Admission, Blocking, IntervalLimiter, RateLimiter};
 
@@ -77,6 +77,8 @@ builder! {
     /// The limits of each provider that is not registered: any name is one then, made on demand
     /// (rule L10).
     fn template(limits: impl FnOnce(Limits) -> Limits);
+    /// Calls `report` about each call that has waited for so long and still waits, once per call.
+    fn on_long_wait(after: Duration, report: impl Fn(&Waiting) + Send + Sync + 'static);
     /// Takes time from another clock than the machine's (rule T5).
     fn clock(clock: Arc<dyn Clock>);
 }

@@ -12,13 +12,13 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use admission_rt::{AbortSignal, Key, Permit, Rejected, RunError};
+use admission_rt::{AbortSignal, Key, Permit, Rejected, Retry, RunError};
 
-use crate::{Blocking, block_on};
+use crate::{Blocking, RetryCall, block_on};
 
 /// One call to a provider, with options: made by [`Provider::call`](crate::Provider::call) or by any
 /// option on a provider, and begun by [`run`](Self::run), [`acquire`](Self::acquire) and the like.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "a call does nothing until it is begun"]
 pub struct Call {
     inner: admission_rt::Call<Blocking>,
@@ -46,6 +46,12 @@ impl Call {
     /// signal's reason (rule W3). A call that has started is not touched.
     pub fn abort_signal(self, signal: &AbortSignal) -> Self {
         self.with(|call| call.abort_signal(signal))
+    }
+
+    /// Tries again where a policy says so: for operations that may fail. Each attempt is a call of its
+    /// own with these options, at the tail of the queue (rule E5); see [`RetryCall`].
+    pub fn retry<E>(self, policy: Retry<E>) -> RetryCall<E> {
+        RetryCall::from(self.inner.retry(policy))
     }
 
     /// Blocks until it is this call's turn, and gives a [`Permit`] to hold while it runs. One from an

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use admission_rt::runtime::Runtime;
-use admission_rt::{AbortSignal, ChangeError, Counts, Rejected, RunError};
+use admission_rt::{AbortSignal, ChangeError, Counts, Rejected, Retry, RunError};
 
-use crate::{Blocking, Call, IntervalLimiterBuilder, block_on};
+use crate::{Blocking, Call, IntervalLimiterBuilder, RetryCall, block_on};
 
 /// Hands out start times at least an interval apart, first in first out, to whoever shares it
 /// (rules I1 to I3).
@@ -48,6 +48,13 @@ impl IntervalLimiter {
     /// `max_waiting` callers wait already.
     pub fn run<T>(&self, signal: &AbortSignal, operation: impl FnOnce() -> T) -> Result<T, Rejected> {
         self.call().abort_signal(signal).run(operation)
+    }
+
+    /// Tries again where a policy says so, each attempt in a place of its own at the tail (rules I1,
+    /// E5). The signal ends the wait for a start and the wait between two attempts. See
+    /// [`Call::retry`].
+    pub fn retry<E>(&self, signal: &AbortSignal, policy: Retry<E>) -> RetryCall<E> {
+        self.call().abort_signal(signal).retry(policy)
     }
 
     /// Like [`run`](Self::run), for operations that may fail.

@@ -62,6 +62,7 @@ mod interval_limiter;
 mod parking;
 mod query;
 mod rate_limiter;
+mod retry;
 
 pub use admission::{Admission, Provider};
 pub use builder::{Builder, IntervalLimiterBuilder, RateLimiterBuilder};
@@ -70,3 +71,4 @@ pub use interval_limiter::IntervalLimiter;
 pub use parking::{Blocking, BlockingAlarm, block_on};
 pub use query::{Query, QueryBuilder, Subscription};
 pub use rate_limiter::RateLimiter;
+pub use retry::RetryCall;

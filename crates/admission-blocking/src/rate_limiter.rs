@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use admission_rt::runtime::Runtime;
-use admission_rt::{ChangeError, Counts, Permit, Rejected, RunError};
+use admission_rt::{ChangeError, Counts, Permit, Rejected, Retry, RunError};
 
-use crate::{Acquire, Blocking, Call, RateLimiterBuilder, block_on};
+use crate::{Acquire, Blocking, Call, RateLimiterBuilder, RetryCall, block_on};
 
 /// At most `limit` calls in any window of one length, wherever it begins (rules R1 to R6).
 ///
@@ -74,6 +74,12 @@ impl RateLimiter {
     /// [`Rejected`] says why it was not called.
     pub fn run<T>(&self, operation: impl FnOnce() -> T) -> Result<T, Rejected> {
         self.call().run(operation)
+    }
+
+    /// Tries again where a policy says so, each attempt in a place of its own (rule E5); see
+    /// [`Call::retry`].
+    pub fn retry<E>(&self, policy: Retry<E>) -> RetryCall<E> {
+        self.call().retry(policy)
     }
 
     /// Runs an operation that may fail, whose own error passes through unchanged (rule R6).
