@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+/// How many complaints are printed.
+const SHOWN: usize = 20;
+
 /// What did not come out as it must.
 pub type Complaints = Vec<String>;
 
@@ -20,8 +23,11 @@ pub fn exit(outcome: Result<Complaints, Box<dyn Error>>) -> ExitCode {
     match outcome {
         Ok(complaints) if complaints.is_empty() => ExitCode::SUCCESS,
         Ok(complaints) => {
-            for complaint in complaints {
+            for complaint in complaints.iter().take(SHOWN) {
                 eprintln!("not as promised: {complaint}");
+            }
+            if complaints.len() > SHOWN {
+                eprintln!("and {} more", complaints.len() - SHOWN);
             }
             ExitCode::FAILURE
         }
