@@ -117,7 +117,8 @@ fn note_size(root: &Path, results: &Path) {
     match size_of_core(root, results.with_file_name("core-size")) {
         Ok((own, all)) => {
             let kib = |bytes: u64| bytes as f64 / 1_024.0;
-            let row = json!({ "case": "admission-core", "values": { "KiB": kib(own), "KiB in all": kib(all) } });
+            let row =
+                json!({ "case": "admission-core", "values": { "KiB": kib(own), "KiB in all": kib(all) } });
             if let Err(message) = add_table(results, "size", row) {
                 eprintln!("the compiled size was not noted: {message}");
             }

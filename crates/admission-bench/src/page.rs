@@ -27,13 +27,8 @@ const CALL: &[(&str, &str)] = &[
     ("instructions", "instructions"),
     ("allocations", "allocations"),
 ];
-const SIZES: &[(&str, &str)] = &[
-    ("100", "10²"),
-    ("1000", "10³"),
-    ("10000", "10⁴"),
-    ("100000", "10⁵"),
-    ("1000000", "10⁶"),
-];
+const SIZES: &[(&str, &str)] =
+    &[("100", "10²"), ("1000", "10³"), ("10000", "10⁴"), ("100000", "10⁵"), ("1000000", "10⁶")];
 const GAPS: &[(&str, &str)] = &[
     ("loss", "loss, %"),
     ("us", "CPU, µs"),
@@ -216,7 +211,11 @@ const TABLES: &[Table] = &[
         name: "made up",
         title: "In virtual time",
         note: "*Rough*: alarms are late, callers dawdle, some give up.",
-        columns: &[("starts", "starts"), ("over", "starts that broke the limit"), ("finish", "finish / ideal")],
+        columns: &[
+            ("starts", "starts"),
+            ("over", "starts that broke the limit"),
+            ("finish", "finish / ideal"),
+        ],
     },
     Table {
         name: "alarms",
@@ -257,9 +256,9 @@ fn draw(results: &Results, folder: &Path) -> Result<(), Box<dyn Error>> {
     for (table, title) in [("grant", "One grant"), ("blocked", "Who may go, when most may not")] {
         let rows = results.rows(table).into_iter().flatten();
         let lines = rows.filter(|(case, _)| !case.starts_with("ratio")).map(|(case, _)| {
-            let points = SIZES.iter().filter_map(|(size, _)| {
-                Some((size.parse().ok()?, results.get(table, case, size)?))
-            });
+            let points = SIZES
+                .iter()
+                .filter_map(|(size, _)| Some((size.parse().ok()?, results.get(table, case, size)?)));
             (case.clone(), points.collect())
         });
         let path = folder.join(format!("{table}.svg"));
@@ -296,7 +295,11 @@ fn goal_table(results: &Results) -> String {
     let goals = goals(results);
     let state = |goal: &crate::goals::Goal| {
         let parts: Vec<_> = goal.parts.iter().map(crate::goals::Part::is_met).collect();
-        if parts.contains(&Some(false)) { Some(false) } else { parts.into_iter().collect::<Option<Vec<_>>>().map(|_| true) }
+        if parts.contains(&Some(false)) {
+            Some(false)
+        } else {
+            parts.into_iter().collect::<Option<Vec<_>>>().map(|_| true)
+        }
     };
     let met = goals.iter().filter(|goal| state(goal) == Some(true)).count();
     let mut page = format!(

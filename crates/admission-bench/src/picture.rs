@@ -31,7 +31,8 @@ const OTHERS: [RGBColor; 5] = [
 ///
 /// If they cannot be read.
 pub fn letters() -> Result<(), Box<dyn Error>> {
-    for (style, bytes) in [(FontStyle::Normal, notosans::REGULAR_TTF), (FontStyle::Bold, notosans::BOLD_TTF)] {
+    for (style, bytes) in [(FontStyle::Normal, notosans::REGULAR_TTF), (FontStyle::Bold, notosans::BOLD_TTF)]
+    {
         register_font(FONT, style, bytes).map_err(|_| "the font cannot be read")?;
     }
     Ok(())
