@@ -9,6 +9,9 @@
 //! | several upstreams with limits of their own, and one for all | [`Admission`] |
 //! | one quota: 60 calls a minute | [`RateLimiter`] |
 //! | one pace: at least 100 ms between two starts | [`IntervalLimiter`] |
+//! | calls that may fail and are worth trying again | [`Retry`], on any of these |
+//! | data that one call fetches and many look at | [`Query`] |
+//! | a stream of items, each of which is a call | [`AdmissionStreamExt`] |
 //!
 //! # A client with two upstreams
 //!
@@ -113,6 +116,46 @@
 //! handle.abort_with("shutting down");
 //! let refused = pace.run(&signal, async || ()).await.unwrap_err();
 //! assert_eq!(refused.to_string(), "aborted: shutting down");
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Retries, queries, streams
+//!
+//! Each attempt is a call of its own, at the tail of the queue; what waits to retry holds nothing. The
+//! guide in the repository, `docs/guide.md`, says which to take when, and has an example of each.
+//!
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use admission::{Retry, tokio::Admission};
+//! use std::io;
+//! use std::time::Duration;
+//!
+//! # async fn fetch(attempt: u32) -> io::Result<u32> {
+//! #     if attempt == 1 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(attempt) }
+//! # }
+//! let admission = Admission::builder().provider("github", |p| p.max_concurrent(8)).build()?;
+//! let policy = Retry::times(3)
+//!     .delay(Duration::from_secs(1))
+//!     .when(|error: &io::Error| error.kind() == io::ErrorKind::TimedOut);
+//!
+//! // A call that is tried again.
+//! let github = admission.provider("github")?;
+//! let stars = github.retry(policy.clone()).try_run(|attempt| fetch(attempt.number())).await?;
+//! assert_eq!(stars, 2);
+//!
+//! // Data that many look at: two refreshes, one cycle.
+//! let query = admission
+//!     .query("github", "stars")?
+//!     .attempt_timeout(Duration::from_secs(10))
+//!     .retry(policy)
+//!     .build(|attempt| fetch(attempt.number()));
+//! let (one, two) = tokio::join!(query.refresh(), query.refresh());
+//! assert_eq!((*one?, *two?), (2, 2));
 //! # Ok(())
 //! # }
 //! # #[cfg(not(feature = "tokio"))]
