@@ -19,11 +19,11 @@ use crate::rejected::{Brief, Plain, REQUESTS};
 /// Displayed it is a table with one line per scope, for a log or a status page:
 ///
 /// ```text
-/// open, 2 of 1024 queued, next change in 22.9 s
-/// scope   running  granted  queued  hand-off  cooldown  pacers
-/// client     3/32        0       2    200 ms         -  -
-/// github      3/8        0       2    200 ms         -  60/60 per 60 s (req), next in 22.9 s; 50 ms apart
-/// stripe        0        0       0    200 ms    12.3 s  -
+/// open, 2 of 1024 queued, next alarm in 22.9 s
+/// scope   running  granted  queued  hand-off  cooldown  changes in  pacers
+/// client     3/32        0       2    200 ms         -           -  -
+/// github      3/8        0       2    200 ms         -      22.9 s  60/60 per 60 s (req), next in 22.9 s; 50 ms apart
+/// stripe        0        0       0    200 ms    12.3 s      12.3 s  -
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -34,7 +34,8 @@ pub struct Snapshot {
     pub is_closed: bool,
     /// How many calls may wait.
     pub max_queued: u32,
-    /// The next instant at which time alone may change something.
+    /// The next alarm: when time alone may next do something for those who wait. `None` with an empty
+    /// queue; what time changes there all the same is in [`ScopeSnapshot::next`].
     pub next: Option<Instant>,
     /// Everything together.
     pub client: ScopeSnapshot,
@@ -60,6 +61,10 @@ pub struct ScopeSnapshot {
     pub not_before: Option<Instant>,
     /// The hand-off time that its next grant gets (rule S4a).
     pub hand_off: Duration,
+    /// The next instant at which time alone changes something here, whether or not anybody waits: the end
+    /// of its cooldown or of an interval, the next start that a window forgets, a grant that is taken
+    /// back. Not the deadlines of those who wait; [`Snapshot::next`] has the first of them.
+    pub next: Option<Instant>,
     /// Its intervals and windows, in the order of its limits.
     pub pacers: Vec<PacerSnapshot>,
 }
@@ -141,6 +146,7 @@ impl ScopeSnapshot {
             max_concurrent: core.max_concurrent,
             not_before: core.not_before,
             hand_off: core.hand_off,
+            next: core.next,
             pacers: pacers.filter_map(|(core, limit)| PacerSnapshot::new(*core, limit, names)).collect(),
         }
     }
@@ -190,23 +196,23 @@ impl fmt::Display for Snapshot {
         let state = if self.is_closed { "closed" } else { "open" };
         write!(f, "{state}, {} of {} queued", self.client.queued, self.max_queued)?;
         if let Some(next) = self.next {
-            write!(f, ", next change in {}", until(next, self.at))?;
+            write!(f, ", next alarm in {}", until(next, self.at))?;
         }
         writeln!(f)?;
-        let titles = ["scope", "running", "granted", "queued", "hand-off", "cooldown", "pacers"];
+        let titles = ["scope", "running", "granted", "queued", "hand-off", "cooldown", "changes in", "pacers"];
         let mut rows = vec![titles.map(String::from)];
         rows.extend(std::iter::once(&self.client).chain(&self.providers).map(|scope| self.row(scope)));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 6] = std::array::from_fn(width);
+        let widths: [usize; 7] = std::array::from_fn(width);
         for (index, row) in rows.iter().enumerate() {
             if index > 0 {
                 writeln!(f)?;
             }
             write!(f, "{:<width$}", row[0], width = widths[0])?;
-            for (cell, width) in row[1..6].iter().zip(&widths[1..]) {
+            for (cell, width) in row[1..7].iter().zip(&widths[1..]) {
                 write!(f, "  {cell:>width$}")?;
             }
-            write!(f, "  {}", row[6])?;
+            write!(f, "  {}", row[7])?;
         }
         Ok(())
     }
@@ -214,9 +220,10 @@ impl fmt::Display for Snapshot {
 
 impl Snapshot {
     /// A line of the table.
-    fn row(&self, scope: &ScopeSnapshot) -> [String; 7] {
+    fn row(&self, scope: &ScopeSnapshot) -> [String; 8] {
         let or_none = |words: String| if words.is_empty() { String::from("-") } else { words };
         let pacers: Vec<String> = scope.pacers.iter().map(|pacer| pacer.words(self.at)).collect();
+        let next = scope.next.map(|next| until(next, self.at).to_string());
         let cooldown = scope.not_before.map(|end| until(end, self.at).to_string());
         [
             Plain(scope.name()).to_string(),
@@ -228,6 +235,7 @@ impl Snapshot {
             scope.queued.to_string(),
             Brief(scope.hand_off).to_string(),
             or_none(cooldown.unwrap_or_default()),
+            or_none(next.unwrap_or_default()),
             or_none(pacers.join("; ")),
         ]
     }

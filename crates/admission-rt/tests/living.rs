@@ -517,13 +517,13 @@ fn a_snapshot_can_be_printed() {
     let _granted = admission.provider("a").unwrap().enqueue();
     let seen = admission.snapshot();
     let expected = r"
-open, 2 of 64 queued, next change in 50 ms
-scope         running  granted  queued  hand-off  cooldown  pacers
-client           1/32        1       2    200 ms         -  -
-github            1/3        0       2    200 ms         -  2/4 per 60 s (req), next in 59 s; 50 ms apart, next in 50 ms; 5000/90000 per 60 s (tokens), next in 59 s
-stripe              0        0       0    200 ms    12.3 s  -
-a                   0        1       0    200 ms         -  1/1 per 1 s (req)
-b\n\u{1b}[2J        0        0       0    200 ms         -  1/1 per 1 s (req), next in 1 s";
+open, 2 of 64 queued, next alarm in 50 ms
+scope         running  granted  queued  hand-off  cooldown  changes in  pacers
+client           1/32        1       2    200 ms         -      200 ms  -
+github            1/3        0       2    200 ms         -       50 ms  2/4 per 60 s (req), next in 59 s; 50 ms apart, next in 50 ms; 5000/90000 per 60 s (tokens), next in 59 s
+stripe              0        0       0    200 ms    12.3 s      12.3 s  -
+a                   0        1       0    200 ms         -      200 ms  1/1 per 1 s (req)
+b\n\u{1b}[2J        0        0       0    200 ms         -         1 s  1/1 per 1 s (req), next in 1 s";
     assert_eq!(format!("\n{seen}"), expected);
 
     let github = seen.provider("github").unwrap();

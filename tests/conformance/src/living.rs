@@ -148,6 +148,7 @@ pub async fn a_snapshot_tells_everything<M: Mount>() {
     assert_eq!((of_a.running, of_a.granted, of_a.queued), (1, 0, 1));
     let table = snapshot.to_string();
     assert!(table.contains("1/60"), "{table}");
+    assert!(of_a.next.is_some_and(|next| next > snapshot.at), "the window forgets the start in an hour");
     running.settle().await;
     waiting.settle().await;
 }
