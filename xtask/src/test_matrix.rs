@@ -94,7 +94,10 @@ fn matrix() -> Vec<Row> {
         Row::new(
             "facade tokio",
             "the facade with the tokio module alone",
-            [Step::test("-p admission --no-default-features --features tokio")],
+            [
+                Step::test("-p admission --no-default-features --features tokio"),
+                Step::cargo("check -p admission --no-default-features --features tokio-precise"),
+            ],
         ),
         Row::new(
             "facade smol",
@@ -119,6 +122,7 @@ fn matrix() -> Vec<Row> {
         conformance("virtual", "virtual_clock", "every promise, without sleeping").quick(),
         conformance("tokio current_thread", "tokio_current_thread", "every promise on one thread of tokio"),
         conformance("tokio multi_thread", "tokio_multi_thread", "every promise on several threads of tokio"),
+        conformance("tokio precise", "tokio_precise", "every promise on tokio with the kernel's timers"),
         conformance("tokio paused", "tokio_paused", "every promise on tokio's paused clock"),
         conformance("smol", "smol", "every promise on smol"),
         conformance("async-std", "async_std", "every promise on async-std"),

@@ -199,7 +199,8 @@ impl fmt::Display for Snapshot {
             write!(f, ", next alarm in {}", until(next, self.at))?;
         }
         writeln!(f)?;
-        let titles = ["scope", "running", "granted", "queued", "hand-off", "cooldown", "changes in", "pacers"];
+        let titles =
+            ["scope", "running", "granted", "queued", "hand-off", "cooldown", "changes in", "pacers"];
         let mut rows = vec![titles.map(String::from)];
         rows.extend(std::iter::once(&self.client).chain(&self.providers).map(|scope| self.row(scope)));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

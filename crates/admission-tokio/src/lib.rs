@@ -23,7 +23,13 @@
 //! assert_eq!(slow.run(async || 2).await.unwrap(), 2);
 //! # });
 //! ```
+//!
+//! Tokio's timers tick in milliseconds; for paces of a few of them there is an alarm of another kind, with
+//! the feature `precise`.
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "precise")]
+pub mod precise;
 
 use std::future::{Future, poll_fn};
 use std::hash::{Hash, Hasher};

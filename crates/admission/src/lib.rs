@@ -181,6 +181,7 @@
 //! | feature | module |
 //! |---|---|
 //! | `tokio` | `admission::tokio` |
+//! | `tokio-precise` | `admission::tokio::precise`: an alarm for paces of a few milliseconds |
 //! | `smol` | `admission::smol` |
 //! | `async-std` | `admission::async_std`, for programs that still run on it |
 //! | `blocking` | `admission::blocking`, for threads without an executor: waits block, closures run |

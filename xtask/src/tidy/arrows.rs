@@ -67,7 +67,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "admission-tokio",
         below: &["admission-rt", "admission-core"],
-        foreign: Some(&["tokio", "pin-project-lite"]),
+        foreign: Some(&["async-io", "tokio", "pin-project-lite"]),
     },
     Place { name: "admission-smol", below: &["admission-rt", "admission-core"], foreign: Some(&["smol"]) },
     Place {
