@@ -136,6 +136,15 @@ impl Scope {
     /// A granted ticket starts (rule S1).
     pub(crate) fn start(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted -= 1;
+        for (log, cost) in self.logs(ask) {
+            log.let_go(cost);
+        }
+        self.start_at_once(ask, now);
+    }
+
+    /// A ticket that nobody saw granted starts (rule S6).
+    #[inline]
+    pub(crate) fn start_at_once(&mut self, ask: Ask<'_>, now: Instant) {
         self.running += 1;
         self.halvings = 0;
         for pacer in &mut self.pacers {

@@ -23,6 +23,7 @@ pub(crate) enum Verdict {
 }
 
 /// Whether one scope lets a ticket start.
+#[inline]
 pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
     if let Some(hold) = held_whoever_asks(scope, side) {
         return Verdict::Blocked(hold);
@@ -36,16 +37,24 @@ pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Ve
 }
 
 /// What holds back every ticket of a scope, for as long as nobody ends or starts.
+#[inline]
 pub(crate) fn held_whoever_asks(scope: &Scope, side: Side) -> Option<Hold> {
-    until_a_release(scope, side).next()
+    if is_full(scope) {
+        Some(Hold::Concurrency(side))
+    } else {
+        is_handing_off(scope).then_some(Hold::HandOff(side))
+    }
 }
 
-fn until_a_release(scope: &Scope, side: Side) -> impl Iterator<Item = Hold> {
-    let is_full = scope.running + scope.granted >= scope.max_concurrent;
-    // rule S2: the gap runs from a start that is still to come
-    let is_handing_off = scope.has_interval && scope.granted > 0;
-    let holds = [(is_full, Hold::Concurrency(side)), (is_handing_off, Hold::HandOff(side))];
-    holds.into_iter().filter_map(|(holds, hold)| holds.then_some(hold))
+#[inline]
+fn is_full(scope: &Scope) -> bool {
+    scope.running + scope.granted >= scope.max_concurrent
+}
+
+/// Whether a gap runs from a start that is still to come (rule S2).
+#[inline]
+fn is_handing_off(scope: &Scope) -> bool {
+    scope.has_interval && scope.granted > 0
 }
 
 /// Tells of everything in one scope that holds a ticket back by itself, with the instant at which time
@@ -57,7 +66,12 @@ pub(crate) fn each_hold(
     now: Instant,
     mut found: impl FnMut(Hold, Option<Instant>),
 ) {
-    until_a_release(scope, side).for_each(|hold| found(hold, None));
+    if is_full(scope) {
+        found(Hold::Concurrency(side), None);
+    }
+    if is_handing_off(scope) {
+        found(Hold::HandOff(side), None);
+    }
     each_in_time(
         scope,
         side,

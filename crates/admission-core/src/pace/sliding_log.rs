@@ -93,6 +93,11 @@ impl SlidingLog {
         if cost == 0 || self.forgets_at_once() {
             return Room::Now;
         }
+        // Mostly there is room even with those that have left the window since the last start.
+        let most = u128::from(self.entries.back().map_or(0, |last| last.through.wrapping_sub(self.before)));
+        if self.granted + self.unsettled + most + u128::from(cost) <= u128::from(self.limit) {
+            return Room::Now;
+        }
         let live = self.live(now);
         let wanted = self.spent(&live) + u128::from(cost);
         match wanted.saturating_sub(u128::from(self.limit)) {
@@ -151,14 +156,13 @@ impl SlidingLog {
         self.granted += u128::from(cost);
     }
 
-    /// A grant is taken back: nothing was spent.
+    /// A grant is over: it starts, or is taken back and has spent nothing.
     pub(crate) fn let_go(&mut self, cost: u64) {
         self.granted -= u128::from(cost);
     }
 
-    /// A grant starts.
+    /// A ticket starts that holds nothing, or nothing any more.
     pub(crate) fn start(&mut self, cost: u64, now: Instant) {
-        self.let_go(cost);
         match self.counts {
             CountsFrom::Start => self.spend(cost, now, now),
             CountsFrom::Settled => self.unsettled += u128::from(cost),

@@ -37,9 +37,7 @@ impl Line {
             self.first = index;
             self.last = index;
         } else if slab[self.last].seq < seq {
-            parent = self.last;
-            slab[parent].right = index;
-            self.last = index;
+            return self.append(slab, index);
         } else if seq < slab[self.first].seq {
             parent = self.first;
             slab[parent].left = index;
@@ -67,6 +65,30 @@ impl Line {
         while slab[index].parent != NIL && priority_of(slab, slab[index].parent) < priority {
             self.rotate_up(slab, index);
         }
+    }
+
+    /// Puts the youngest ticket at the tail: what is lighter at the end of the rightmost path hangs
+    /// from it on the left.
+    fn append(&mut self, slab: &mut Slab, index: u32) {
+        let priority = priority_of(slab, index);
+        let (mut parent, mut child) = (self.last, NIL);
+        while parent != NIL && priority_of(slab, parent) < priority {
+            child = parent;
+            parent = slab[parent].parent;
+        }
+        let slot = &mut slab[index];
+        slot.left = child;
+        slot.right = NIL;
+        slot.parent = parent;
+        if child != NIL {
+            slab[child].parent = index;
+        }
+        if parent == NIL {
+            self.root = index;
+        } else {
+            slab[parent].right = index;
+        }
+        self.last = index;
     }
 
     /// Takes a ticket of this line out.

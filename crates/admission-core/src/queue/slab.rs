@@ -50,7 +50,8 @@ pub(crate) struct Slot {
     /// The order of submission; once ended, the limits that held it back, or since when its key was
     /// held.
     pub(crate) seq: u64,
-    key: u64,
+    /// If it has one.
+    pub(super) key: u64,
     /// Expires after it; once running, the number of its start; once ended, the instant from which a
     /// retry may help.
     pub(crate) deadline: Instant,
