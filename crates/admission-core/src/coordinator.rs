@@ -697,8 +697,7 @@ impl Coordinator {
             }
             if let Some((at, _)) = self.timed.peek() {
                 // Whatever it costs, the client's intervals hold it back as well.
-                let ask = Ask { costs: &[], exempt: true };
-                let opening = Opening::of(&self.client, Side::Client, ask, now);
+                let opening = Opening::of(&self.client, Side::Client, Ask::NoLog, now);
                 next = next.min(Instant::from_nanos(at).max(opening.at));
             }
         }
@@ -776,6 +775,7 @@ impl Coordinator {
     }
 
     /// The place of a provider that is here.
+    #[inline(always)]
     fn find(&self, provider: ProviderId) -> Option<u32> {
         self.queue.place_of(provider.0).filter(|&place| self.providers.is_here(place))
     }
@@ -820,10 +820,17 @@ impl Coordinator {
     }
 
     /// The place of a provider that is here, made from the template if need be (rule L10).
+    #[inline(always)]
     fn find_or_make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
-        if let Some(place) = self.find(provider) {
-            return Ok(place);
+        match self.find(provider) {
+            Some(place) => Ok(place),
+            None => self.make(provider, now),
         }
+    }
+
+    /// A provider that is not here is made from the template, if there is one (rule L10).
+    #[inline(never)]
+    fn make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
         if self.is_closed {
             return Err(ChangeError::UnknownProvider);
         }
@@ -1019,7 +1026,7 @@ impl Coordinator {
 
     /// What time does by itself, whatever the timers did (rule W6): take-backs, then expiries. What
     /// it opens is left to [`Self::grant_due`].
-    #[inline]
+    #[inline(always)]
     fn pass_time(&mut self, now: Instant) -> Instant {
         let now = self.see(now);
         let is_due = self.timed.peek().is_some_and(|(at, _)| Instant::from_nanos(at) <= now)
@@ -1206,7 +1213,7 @@ impl Coordinator {
     }
 
     /// The queued ticket that is to go next, if one may go now.
-    #[inline]
+    #[inline(always)]
     fn next_due(&mut self, now: Instant) -> Option<(u32, u32)> {
         self.judge_changed(now);
         let (_, place) = self.ready.peek()?;
@@ -1254,19 +1261,18 @@ impl Coordinator {
         if has_more_units {
             self.newcomer_costs.fill(0);
             add_costs(&mut self.newcomer_costs, request.costs);
-            let ask = Ask { costs: &self.newcomer_costs, exempt: false };
+            let ask = Ask::New(&self.newcomer_costs);
             let impossible = impossible(&self.client, Side::Client, ask)
                 .or_else(|| impossible(&self.providers[provider], Side::Provider, ask));
             if impossible.is_some() {
                 return Err(Refusal { held_by: impossible, ..Refusal::new(Reason::ImpossibleCost) });
             }
         }
-        let hold = self.hold_of_newcomer(provider, request.key, now);
-        if hold.is_none() && self.queue.has_room_for_ticket() {
+        let may_start = self.may_newcomer_start(provider, now) && self.queue.has_room_for_ticket();
+        if may_start && request.key.is_none_or(|key| self.queue.claim(key)) {
             let index = self.queue.create(request.provider.0, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
-            self.queue.take_new(index);
             let ticket = self.queue.ticket(index);
             return Ok(if request.may_start {
                 self.start_at_once(index, provider, now);
@@ -1293,6 +1299,7 @@ impl Coordinator {
             self.queue.enqueue(index, provider);
             return Ok(Admitted::Queued(self.queue.ticket(index)));
         };
+        let hold = self.hold_of_newcomer(provider, request.key, now);
         let wait = self.newcomers_wait(provider, now);
         let key_holder = self.key_holder_if(hold, request.key);
         Err(Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false })
@@ -1315,10 +1322,19 @@ impl Coordinator {
         }
     }
 
-    /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
-    fn hold_of_newcomer(&mut self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+    /// Whether a newcomer may start in this call if its key is free (rules E1, E3, E4).
+    #[inline]
+    fn may_newcomer_start(&mut self, provider: u32, now: Instant) -> bool {
         self.judge_changed(now);
-        let ask = Ask { costs: &self.newcomer_costs, exempt: false };
+        let ask = Ask::New(&self.newcomer_costs);
+        judge(&self.client, Side::Client, ask, now) == Verdict::Go
+            && judge(&self.providers[provider], Side::Provider, ask, now) == Verdict::Go
+            && self.order_holds(provider, u64::MAX).is_none()
+    }
+
+    /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
+    fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+        let ask = Ask::New(&self.newcomer_costs);
         if key.is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
         }
@@ -1329,7 +1345,7 @@ impl Coordinator {
     /// For how long the newcomer that is being judged has to wait at least.
     fn newcomers_wait(&self, provider: u32, now: Instant) -> Option<Duration> {
         let ahead = self.queue.metered_in_line(provider);
-        let ask = Ask { costs: &self.newcomer_costs, exempt: false };
+        let ask = Ask::New(&self.newcomer_costs);
         self.wait_behind(provider, ask, ask, ahead, now)
     }
 
@@ -1378,6 +1394,7 @@ impl Coordinator {
     }
 
     /// A ticket that has taken its key may start, and has a hand-off time to do so.
+    #[inline(always)]
     fn grant(&mut self, index: u32, provider: u32, now: Instant) {
         let slot = self.queue.slot_mut(index);
         let has_full_time = slot.flags.has(Flags::FULL_TIME);
@@ -1391,6 +1408,7 @@ impl Coordinator {
     }
 
     /// A granted ticket starts: pacers count from here (rule S1).
+    #[inline(always)]
     fn start(&mut self, index: u32, now: Instant) {
         self.hand_off.remove(self.queue.slab_mut(), index);
         let slot = self.queue.slot_mut(index);
@@ -1405,17 +1423,18 @@ impl Coordinator {
 
     /// A newcomer that has taken its key is granted and starts in one step (rule S6): nobody sees the
     /// grant.
-    #[inline]
+    #[inline(always)]
     fn start_at_once(&mut self, index: u32, provider: u32, now: Instant) {
         self.queue.slot_mut(index).run(now, self.starts);
         self.starts += 1;
-        let ask = Ask { costs: &self.newcomer_costs, exempt: false };
+        let ask = Ask::New(&self.newcomer_costs);
         self.client.start_at_once(ask, now);
         self.providers[provider].start_at_once(ask, now);
         self.queue.mark_changed(provider);
     }
 
     /// A running ticket is over.
+    #[inline(always)]
     fn settle(&mut self, index: u32, now: Instant) {
         let number = self.queue.slot(index).start_number();
         self.client.settle(self.queue.ask(index, Side::Client), number, now);
@@ -1539,7 +1558,7 @@ enum TakenBack {
 
 /// The first log that a cost can never fit into (rule L6).
 fn impossible(scope: &Scope, side: Side, ask: Ask<'_>) -> Option<Hold> {
-    if ask.exempt {
+    if ask.is_exempt() {
         return None;
     }
     scope.pacers.iter().enumerate().find_map(|(index, pacer)| match pacer {

@@ -162,11 +162,16 @@ impl Queue {
     }
 
     /// What a ticket asks of one of its scopes.
+    #[inline]
     pub(crate) fn ask(&self, index: u32, side: Side) -> Ask<'_> {
-        let first = index as usize * self.more_units;
-        Ask {
-            costs: &self.costs[first..first + self.more_units],
-            exempt: self.slab[index].flags.is_exempt(side),
+        Ask::Of(self, index, side)
+    }
+
+    /// What a ticket costs in a unit.
+    pub(crate) fn cost(&self, index: u32, unit: UnitId) -> u64 {
+        match unit.index().checked_sub(1) {
+            None => 1,
+            Some(place) => self.costs[index as usize * self.more_units + place],
         }
     }
 
@@ -181,15 +186,23 @@ impl Queue {
     }
 
     /// The place of the provider with this number, if it has one.
+    #[inline(always)]
     pub(crate) fn place_of(&self, provider: u32) -> Option<u32> {
         if provider < self.configured {
             return Some(provider);
         }
+        self.place_of_other(provider)
+    }
+
+    /// The same for a provider that the configuration does not have.
+    #[inline(never)]
+    fn place_of_other(&self, provider: u32) -> Option<u32> {
         let is_its = |&place: &u32| self.lanes[place as usize].provider == provider;
         self.places.find(hash(u64::from(provider)), is_its).copied()
     }
 
     /// The place of the provider of a ticket that has not ended.
+    #[inline(always)]
     pub(crate) fn place(&self, index: u32) -> u32 {
         self.place_of(self.slab[index].provider).expect("a provider with a ticket has a place")
     }
@@ -244,7 +257,11 @@ impl Queue {
 
     /// The ticket with this key that is granted or running, if one is (rule L1).
     pub(crate) fn holder(&self, key: Key) -> Option<u32> {
-        match self.keys.find(key, &self.slab)? {
+        self.holder_of(self.keys.find(key, &self.slab)?)
+    }
+
+    fn holder_of(&self, entry: Entry) -> Option<u32> {
+        match entry {
             Entry::Sole(index) => Some(index).filter(|&index| self.slab[index].state.holds_key()),
             Entry::Shared(record) => Some(self.keys.holder(record)).filter(|&index| index != NIL),
         }
@@ -269,18 +286,23 @@ impl Queue {
 
     /// A provider must be judged anew: its line or its limits changed. Where nobody waits, and nobody
     /// did when it was last judged, there is nothing to judge.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_changed(&mut self, provider: u32) {
         let lane = &mut self.lanes[provider as usize];
         let is_plain = lane.rank == Rank::Held && !lane.is_fleeting && lane.line.is_empty();
         if !(is_plain || lane.is_changed) {
-            lane.is_changed = true;
-            self.changed.push(provider);
+            self.mark(provider);
         }
     }
 
+    #[inline(never)]
+    fn mark(&mut self, provider: u32) {
+        self.lanes[provider as usize].is_changed = true;
+        self.changed.push(provider);
+    }
+
     /// The same after something that can only let a ticket go: one that may is let go as before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_eased(&mut self, provider: u32) {
         if self.lanes[provider as usize].rank != Rank::Ready {
             self.mark_changed(provider);
@@ -331,8 +353,9 @@ impl Queue {
         self.lanes[provider as usize].rank
     }
 
-    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`] or
-    /// [`Queue::take_new`].
+    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`], or one
+    /// that has its key by [`Queue::claim`].
+    #[inline(always)]
     pub(crate) fn create(
         &mut self,
         provider: u32,
@@ -342,15 +365,20 @@ impl Queue {
     ) -> u32 {
         let index = self.slab.insert(provider, key, now);
         if self.more_units > 0 {
-            let first = index as usize * self.more_units;
-            if self.costs.len() < first + self.more_units {
-                self.costs.resize(first + self.more_units, 0);
-            }
-            let own = &mut self.costs[first..first + self.more_units];
-            own.fill(0);
-            add_costs(own, costs);
+            self.note_costs(index, costs);
         }
         index
+    }
+
+    #[inline(never)]
+    fn note_costs(&mut self, index: u32, costs: &[(UnitId, u64)]) {
+        let first = index as usize * self.more_units;
+        if self.costs.len() < first + self.more_units {
+            self.costs.resize(first + self.more_units, 0);
+        }
+        let own = &mut self.costs[first..first + self.more_units];
+        own.fill(0);
+        add_costs(own, costs);
     }
 
     /// A new ticket waits.
@@ -380,12 +408,24 @@ impl Queue {
         self.stand(index);
     }
 
-    /// A new ticket takes its key: it is granted.
+    /// Takes a key for the next ticket that is created, which is granted, unless the key is held.
     #[inline]
-    pub(crate) fn take_new(&mut self, index: u32) {
-        if let Some(record) = self.join_key(index) {
+    pub(crate) fn claim(&mut self, key: Key) -> bool {
+        let index = self.slab.next();
+        match self.keys.enter(key, index, &self.slab) {
+            None => true,
+            Some(entry) => self.claim_shared(key, entry, index),
+        }
+    }
+
+    #[inline(never)]
+    fn claim_shared(&mut self, key: Key, entry: Entry, index: u32) -> bool {
+        let is_free = self.holder_of(entry).is_none();
+        if is_free {
+            let record = self.share_key(key, entry);
             self.hold_shared(record, index);
         }
+        is_free
     }
 
     /// A ticket in line takes its key: it is granted. Where no other ticket has that key, it is its
@@ -406,6 +446,7 @@ impl Queue {
     }
 
     /// Nobody else stands in line for a key that is held.
+    #[inline(never)]
     fn hold_shared(&mut self, record: u32, index: u32) {
         self.keys.record(record).holder = index;
         let mut group = self.keys.record(record).first_group;
@@ -484,6 +525,7 @@ impl Queue {
         Some(self.share_key(key, entry))
     }
 
+    #[inline(never)]
     fn share_key(&mut self, key: Key, entry: Entry) -> u32 {
         match entry {
             Entry::Shared(record) => {
@@ -576,10 +618,16 @@ impl Queue {
     }
 
     /// The same where it is known who shares its key.
+    #[inline(always)]
     fn stand_with(&mut self, record: Option<u32>, index: u32, place: u32) {
-        let Some(record) = record else {
-            return self.enter_line(index, place);
-        };
+        match record {
+            None => self.enter_line(index, place),
+            Some(record) => self.stand_among(record, index, place),
+        }
+    }
+
+    #[inline(never)]
+    fn stand_among(&mut self, record: u32, index: u32, place: u32) {
         let (provider, seq) = (self.slab[index].provider, self.slab[index].seq);
         let group = self.keys.group_at(record, provider);
         let delegate = self.keys.group(group).delegate;
@@ -618,6 +666,7 @@ impl Queue {
         self.keys.group(group).parked.insert(&mut self.slab, index);
     }
 
+    #[inline]
     fn enter_line(&mut self, index: u32, place: u32) {
         let slot = &mut self.slab[index];
         slot.state = State::InLine;
@@ -630,6 +679,7 @@ impl Queue {
         }
     }
 
+    #[inline]
     fn leave_line(&mut self, index: u32, place: u32) {
         let slot = &self.slab[index];
         let is_metered = !slot.flags.is_exempt_somewhere();
