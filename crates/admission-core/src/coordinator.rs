@@ -17,7 +17,7 @@ use core::time::Duration;
 use crate::handoff::HandOff;
 use crate::heap::Heap;
 use crate::providers::{Providers, Standing};
-use crate::queue::{Ending, Flags, NIL, Queue, State, add_costs};
+use crate::queue::{Ending, Flags, NIL, Queue, Rank, State, add_costs};
 use crate::scope::{Ask, Pacer, Scope};
 use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::time::nanos;
@@ -563,7 +563,7 @@ impl Coordinator {
         let found = self.find(provider);
         if let Some(place) = found {
             self.providers.set_standing(place, Standing::Removed);
-            self.queue.mark_changed(place);
+            self.queue.mark_fleeting(place);
             let oldest = self.oldest_start(Some(place));
             self.providers[place].forget_turns(oldest);
             let queue = &self.queue;
@@ -697,8 +697,7 @@ impl Coordinator {
             }
             if let Some((at, _)) = self.timed.peek() {
                 // Whatever it costs, the client's intervals hold it back as well.
-                let ask = Ask { costs: &[], exempt: true };
-                let opening = Opening::of(&self.client, Side::Client, ask, now);
+                let opening = Opening::of(&self.client, Side::Client, Ask::NoLog, now);
                 next = next.min(Instant::from_nanos(at).max(opening.at));
             }
         }
@@ -776,6 +775,7 @@ impl Coordinator {
     }
 
     /// The place of a provider that is here.
+    #[inline(always)]
     fn find(&self, provider: ProviderId) -> Option<u32> {
         self.queue.place_of(provider.0).filter(|&place| self.providers.is_here(place))
     }
@@ -820,10 +820,17 @@ impl Coordinator {
     }
 
     /// The place of a provider that is here, made from the template if need be (rule L10).
+    #[inline(always)]
     fn find_or_make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
-        if let Some(place) = self.find(provider) {
-            return Ok(place);
+        match self.find(provider) {
+            Some(place) => Ok(place),
+            None => self.make(provider, now),
         }
+    }
+
+    /// A provider that is not here is made from the template, if there is one (rule L10).
+    #[inline(never)]
+    fn make(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
         if self.is_closed {
             return Err(ChangeError::UnknownProvider);
         }
@@ -875,7 +882,7 @@ impl Coordinator {
             }
             place
         };
-        self.queue.mark_changed(place);
+        self.queue.mark_fleeting(place);
         Ok(place)
     }
 
@@ -897,7 +904,7 @@ impl Coordinator {
                 let standing = if is_as_made { Standing::Made } else { Standing::Changed };
                 self.providers.set_standing(place, standing);
             }
-            self.queue.mark_changed(place);
+            self.queue.mark_fleeting(place);
         }
         // So that no start breaks the new limits.
         self.take_back_grants(place, TakenBack::ByLimits, now);
@@ -1011,6 +1018,7 @@ impl Coordinator {
     }
 
     /// Time does not run back, and never reaches the end (rules T1, T2).
+    #[inline]
     fn see(&mut self, now: Instant) -> Instant {
         self.seen = self.seen.max(now.min(Instant::LAST));
         self.seen
@@ -1018,24 +1026,48 @@ impl Coordinator {
 
     /// What time does by itself, whatever the timers did (rule W6): take-backs, then expiries. What
     /// it opens is left to [`Self::grant_due`].
+    #[inline(always)]
     fn pass_time(&mut self, now: Instant) -> Instant {
         let now = self.see(now);
+        let is_due = self.timed.peek().is_some_and(|(at, _)| Instant::from_nanos(at) <= now)
+            || self.client.granted > 0
+            || self.queue.first_deadline().is_some_and(|deadline| deadline < now);
+        if is_due {
+            self.act_on_time(now);
+        }
+        self.judge_changed(now);
+        self.providers.look(now);
+        if self.providers.next_gone().is_some() {
+            self.forget_some();
+        }
+        now
+    }
+
+    /// Someone's time may have come: of one that only time held back, of a grant, of a deadline.
+    #[inline(never)]
+    fn act_on_time(&mut self, now: Instant) {
         while let Some((_, provider)) = self.timed.peek().filter(|&(at, _)| Instant::from_nanos(at) <= now) {
             self.timed.remove(provider);
-            self.queue.mark_changed(provider);
+            self.queue.note_time(provider);
         }
         if self.client.granted > 0 {
             self.hand_off.due(self.queue.slab(), now, &mut self.batch);
-            self.take_back_batch(TakenBack::Unpolled, now);
+            if !self.batch.is_empty() {
+                self.take_back_batch(TakenBack::Unpolled, now);
+            }
         }
-        self.expire(now);
-        self.judge_changed(now);
-        self.providers.look(now);
+        if self.queue.first_deadline().is_some_and(|deadline| deadline < now) {
+            self.expire(now);
+        }
+    }
+
+    /// Forgets providers that are gone, some at a time.
+    #[cold]
+    fn forget_some(&mut self) {
         for _ in 0..FORGOTTEN_PER_CALL {
             let Some(place) = self.providers.next_gone() else { break };
             self.forget(place);
         }
-        now
     }
 
     /// Nothing is left of a provider, and the last one takes its place.
@@ -1133,48 +1165,77 @@ impl Coordinator {
     }
 
     /// Judges the providers whose line or limits changed, and sorts them by what holds them back.
+    #[inline]
     fn judge_changed(&mut self, now: Instant) {
+        if self.queue.has_changed() {
+            self.judge_each_changed(now);
+        }
+    }
+
+    #[inline(never)]
+    fn judge_each_changed(&mut self, now: Instant) {
         while let Some(provider) = self.queue.next_changed() {
-            let scope = &self.providers[provider];
-            let has_tickets = self.queue.queued_at(provider) + scope.running + scope.granted > 0;
-            self.providers.rest(provider, has_tickets);
+            self.rest_if_fleeting(provider);
             let front = self.queue.front(provider);
             let verdict = (front != NIL).then(|| {
                 let ask = self.queue.ask(front, Side::Provider);
                 judge(&self.providers[provider], Side::Provider, ask, now)
             });
+            let rank = match verdict {
+                Some(Verdict::Go) => Rank::Ready,
+                Some(Verdict::Until(at, _)) if at < Instant::NEVER => Rank::Timed,
+                _ => Rank::Held,
+            };
+            let before = self.queue.note_rank(provider, rank);
+            if before == Rank::Ready && rank != Rank::Ready {
+                self.ready.remove(provider);
+            }
+            if before == Rank::Timed && rank != Rank::Timed {
+                self.timed.remove(provider);
+            }
             match verdict {
-                Some(Verdict::Go) => {
-                    self.timed.remove(provider);
-                    self.ready.set(provider, self.queue.slot(front).seq);
-                }
-                Some(Verdict::Until(at, _)) if at < Instant::NEVER => {
-                    self.ready.remove(provider);
-                    self.timed.set(provider, at.as_nanos());
-                }
-                _ => {
-                    self.ready.remove(provider);
-                    self.timed.remove(provider);
-                }
+                Some(Verdict::Go) => self.ready.set(provider, self.queue.slot(front).seq),
+                Some(Verdict::Until(at, _)) if rank == Rank::Timed => self.timed.set(provider, at.as_nanos()),
+                _ => {}
             }
         }
     }
 
+    /// Notes whether a provider is at rest, if it is one that is forgotten some day.
+    #[inline]
+    fn rest_if_fleeting(&mut self, provider: u32) {
+        if self.queue.is_fleeting(provider) {
+            let scope = &self.providers[provider];
+            let has_tickets = self.queue.queued_at(provider) + scope.running + scope.granted > 0;
+            let fades = self.providers.rest(provider, has_tickets);
+            self.queue.note_fleeting(provider, fades);
+        }
+    }
+
     /// The queued ticket that is to go next, if one may go now.
-    fn next_due(&mut self, now: Instant) -> Option<u32> {
+    #[inline(always)]
+    fn next_due(&mut self, now: Instant) -> Option<(u32, u32)> {
         self.judge_changed(now);
-        let (_, provider) = self.ready.peek()?;
-        let index = self.queue.front(provider);
+        let (_, place) = self.ready.peek()?;
+        let index = self.queue.front(place);
         let ask = self.queue.ask(index, Side::Client);
-        (judge(&self.client, Side::Client, ask, now) == Verdict::Go).then_some(index)
+        (judge(&self.client, Side::Client, ask, now) == Verdict::Go).then_some((index, place))
     }
 
     /// Grants whoever may go, in the order of submission. The waiter whose caller is running starts
     /// when its turn comes (rule S4).
+    #[inline]
     fn grant_due(&mut self, waiter: u32, now: Instant) {
-        while let Some(index) = self.next_due(now) {
-            self.queue.take(index, false);
-            self.grant(index, now);
+        if self.queue.has_changed() || self.ready.peek().is_some() {
+            self.grant_each_due(waiter, now);
+        }
+    }
+
+    #[inline(never)]
+    fn grant_each_due(&mut self, waiter: u32, now: Instant) {
+        while let Some((index, place)) = self.next_due(now) {
+            self.queue.take(index, place);
+            self.grant(index, place, now);
             if index == waiter {
                 self.start(index, now);
             } else {
@@ -1188,6 +1249,7 @@ impl Coordinator {
         if self.is_closed {
             return refuse(Reason::Closed);
         }
+        let has_more_units = !self.newcomer_costs.is_empty();
         let is_unit_unknown = request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len());
         if is_unit_unknown && self.can_have(request.provider) {
             return refuse(Reason::UnknownUnit);
@@ -1195,34 +1257,35 @@ impl Coordinator {
         let Ok(provider) = self.find_or_make(request.provider, now) else {
             return refuse(Reason::UnknownProvider);
         };
-        self.newcomer_costs.fill(0);
-        add_costs(&mut self.newcomer_costs, request.costs);
-        let ask = Ask { costs: &self.newcomer_costs, exempt: false };
-        let impossible = impossible(&self.client, Side::Client, ask)
-            .or_else(|| impossible(&self.providers[provider], Side::Provider, ask));
-        if impossible.is_some() {
-            return Err(Refusal { held_by: impossible, ..Refusal::new(Reason::ImpossibleCost) });
+        // One request is never too much: no limit is below 1.
+        if has_more_units {
+            self.newcomer_costs.fill(0);
+            add_costs(&mut self.newcomer_costs, request.costs);
+            let ask = Ask::New(&self.newcomer_costs);
+            let impossible = impossible(&self.client, Side::Client, ask)
+                .or_else(|| impossible(&self.providers[provider], Side::Provider, ask));
+            if impossible.is_some() {
+                return Err(Refusal { held_by: impossible, ..Refusal::new(Reason::ImpossibleCost) });
+            }
         }
-        let hold = self.hold_of_newcomer(provider, request.key, now);
-        if hold.is_none() && self.queue.has_room_for_ticket() {
+        let may_start = self.may_newcomer_start(provider, now) && self.queue.has_room_for_ticket();
+        if may_start && request.key.is_none_or(|key| self.queue.claim(key)) {
             let index = self.queue.create(request.provider.0, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
-            self.queue.take(index, true);
-            self.grant(index, now);
             let ticket = self.queue.ticket(index);
             return Ok(if request.may_start {
-                self.start(index, now);
+                self.start_at_once(index, provider, now);
                 Admitted::Started(ticket)
             } else {
+                self.grant(index, provider, now);
                 self.events.push_back(Event::Granted(ticket));
                 Admitted::Queued(ticket)
             });
         }
-        let ahead = self.queue.metered_in_line(provider);
-        let ask = Ask { costs: &self.newcomer_costs, exempt: false };
-        let wait = self.wait_behind(provider, ask, ask, ahead, now);
-        let is_too_long = |most: u64| most == 0 || wait.is_some_and(|wait| nanos(wait) > most);
+        let is_too_long = |most: u64| {
+            most == 0 || self.newcomers_wait(provider, now).is_some_and(|wait| nanos(wait) > most)
+        };
         let reason = if !request.may_wait {
             Reason::Exhausted
         } else if self.max_wait_nanos.is_some_and(is_too_long) {
@@ -1233,9 +1296,11 @@ impl Coordinator {
             let index = self.queue.create(request.provider.0, request.key, request.costs, now);
             let deadline = self.deadline(request, now);
             self.set_deadline(index, deadline);
-            self.queue.enqueue(index);
+            self.queue.enqueue(index, provider);
             return Ok(Admitted::Queued(self.queue.ticket(index)));
         };
+        let hold = self.hold_of_newcomer(provider, request.key, now);
+        let wait = self.newcomers_wait(provider, now);
         let key_holder = self.key_holder_if(hold, request.key);
         Err(Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false })
     }
@@ -1257,15 +1322,31 @@ impl Coordinator {
         }
     }
 
-    /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
-    fn hold_of_newcomer(&mut self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+    /// Whether a newcomer may start in this call if its key is free (rules E1, E3, E4).
+    #[inline]
+    fn may_newcomer_start(&mut self, provider: u32, now: Instant) -> bool {
         self.judge_changed(now);
-        let ask = Ask { costs: &self.newcomer_costs, exempt: false };
+        let ask = Ask::New(&self.newcomer_costs);
+        judge(&self.client, Side::Client, ask, now) == Verdict::Go
+            && judge(&self.providers[provider], Side::Provider, ask, now) == Verdict::Go
+            && self.order_holds(provider, u64::MAX).is_none()
+    }
+
+    /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
+    fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+        let ask = Ask::New(&self.newcomer_costs);
         if key.is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
         }
         limits_hold(&self.client, &self.providers[provider], ask, ask, now)
             .or_else(|| self.order_holds(provider, u64::MAX))
+    }
+
+    /// For how long the newcomer that is being judged has to wait at least.
+    fn newcomers_wait(&self, provider: u32, now: Instant) -> Option<Duration> {
+        let ahead = self.queue.metered_in_line(provider);
+        let ask = Ask::New(&self.newcomer_costs);
+        self.wait_behind(provider, ask, ask, ahead, now)
     }
 
     /// What holds a waiting ticket back, if anything does.
@@ -1313,8 +1394,8 @@ impl Coordinator {
     }
 
     /// A ticket that has taken its key may start, and has a hand-off time to do so.
-    fn grant(&mut self, index: u32, now: Instant) {
-        let provider = self.queue.place(index);
+    #[inline(always)]
+    fn grant(&mut self, index: u32, provider: u32, now: Instant) {
         let slot = self.queue.slot_mut(index);
         let has_full_time = slot.flags.has(Flags::FULL_TIME);
         slot.flags.clear(Flags::TAKEN_BACK | Flags::FULL_TIME);
@@ -1327,6 +1408,7 @@ impl Coordinator {
     }
 
     /// A granted ticket starts: pacers count from here (rule S1).
+    #[inline(always)]
     fn start(&mut self, index: u32, now: Instant) {
         self.hand_off.remove(self.queue.slab_mut(), index);
         let slot = self.queue.slot_mut(index);
@@ -1335,19 +1417,32 @@ impl Coordinator {
         let provider = self.queue.place(index);
         self.client.start(self.queue.ask(index, Side::Client), now);
         self.providers[provider].start(self.queue.ask(index, Side::Provider), now);
+        // (An interval that lets nobody go before this start holds its line.)
+        self.queue.mark_eased(provider);
+    }
+
+    /// A newcomer that has taken its key is granted and starts in one step (rule S6): nobody sees the
+    /// grant.
+    #[inline(always)]
+    fn start_at_once(&mut self, index: u32, provider: u32, now: Instant) {
+        self.queue.slot_mut(index).run(now, self.starts);
+        self.starts += 1;
+        let ask = Ask::New(&self.newcomer_costs);
+        self.client.start_at_once(ask, now);
+        self.providers[provider].start_at_once(ask, now);
         self.queue.mark_changed(provider);
     }
 
     /// A running ticket is over.
+    #[inline(always)]
     fn settle(&mut self, index: u32, now: Instant) {
-        let slot = *self.queue.slot(index);
-        let number = slot.start_number();
+        let number = self.queue.slot(index).start_number();
         self.client.settle(self.queue.ask(index, Side::Client), number, now);
         let place = self.queue.place(index);
         let scope = &mut self.providers[place];
         scope.settle(self.queue.ask(index, Side::Provider), number, now);
         self.queue.finish(index);
-        self.queue.mark_changed(place);
+        self.queue.mark_eased(place);
     }
 
     /// A ticket that has not started leaves whatever holds it.
@@ -1463,7 +1558,7 @@ enum TakenBack {
 
 /// The first log that a cost can never fit into (rule L6).
 fn impossible(scope: &Scope, side: Side, ask: Ask<'_>) -> Option<Hold> {
-    if ask.exempt {
+    if ask.is_exempt() {
         return None;
     }
     scope.pacers.iter().enumerate().find_map(|(index, pacer)| match pacer {

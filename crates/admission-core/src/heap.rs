@@ -24,11 +24,13 @@ impl Heap {
     }
 
     /// The smallest key and its member.
+    #[inline]
     pub(crate) fn peek(&self) -> Option<(u64, u32)> {
         self.entries.first().copied()
     }
 
     /// Puts a member in, or moves it to another key.
+    #[inline]
     pub(crate) fn set(&mut self, id: u32, key: u64) {
         let index = id as usize;
         if index >= self.places.len() {
@@ -40,19 +42,27 @@ impl Heap {
             self.entries.push((key, id));
             self.places[index] = last as u32;
             self.rise(last);
-        } else if self.entries[place as usize].0 != key {
-            self.entries[place as usize].0 = key;
-            let place = self.rise(place as usize);
-            self.sink(place);
+        } else {
+            let entry = &mut self.entries[place as usize];
+            let before = core::mem::replace(&mut entry.0, key);
+            if before < key {
+                self.sink(place as usize);
+            } else {
+                self.rise(place as usize);
+            }
         }
     }
 
     /// Takes a member out, if it is in.
+    #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
-        let Some(&place) = self.places.get(id as usize) else { return };
-        if place == ABSENT {
-            return;
+        match self.places.get(id as usize) {
+            None | Some(&ABSENT) => {}
+            Some(&place) => self.remove_at(id, place),
         }
+    }
+
+    fn remove_at(&mut self, id: u32, place: u32) {
         self.places[id as usize] = ABSENT;
         let place = place as usize;
         self.entries.swap_remove(place);
@@ -88,43 +98,55 @@ impl Heap {
     }
 
     fn rise(&mut self, mut place: usize) -> usize {
+        let entry = self.entries[place];
+        let from = place;
         while place > 0 {
             let parent = (place - 1) / 2;
             #[cfg(steps)]
             self.steps.count();
-            if self.entries[parent] <= self.entries[place] {
+            let above = self.entries[parent];
+            if is_before(above, entry) {
                 break;
             }
-            self.swap(parent, place);
+            self.put(place, above);
             place = parent;
+        }
+        if place != from {
+            self.put(place, entry);
         }
         place
     }
 
     fn sink(&mut self, mut place: usize) {
-        loop {
-            let mut least = place;
-            for child in [2 * place + 1, 2 * place + 2] {
-                #[cfg(steps)]
-                self.steps.count();
-                if child < self.entries.len() && self.entries[child] < self.entries[least] {
-                    least = child;
+        let entry = self.entries[place];
+        let from = place;
+        while let Some(&(mut below)) = self.entries.get(2 * place + 1) {
+            #[cfg(steps)]
+            self.steps.count();
+            let mut child = 2 * place + 1;
+            if let Some(&right) = self.entries.get(child + 1) {
+                if is_before(right, below) {
+                    below = right;
+                    child += 1;
                 }
             }
-            if least == place {
-                return;
+            if is_before(entry, below) {
+                break;
             }
-            self.swap(least, place);
-            place = least;
+            self.put(place, below);
+            place = child;
+        }
+        if place != from {
+            self.put(place, entry);
         }
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
+    #[inline(always)]
+    fn put(&mut self, place: usize, entry: (u64, u32)) {
         #[cfg(steps)]
         self.steps.count();
-        self.entries.swap(a, b);
-        self.places[self.entries[a].1 as usize] = a as u32;
-        self.places[self.entries[b].1 as usize] = b as u32;
+        self.entries[place] = entry;
+        self.places[entry.1 as usize] = place as u32;
     }
 
     /// The key of a member, if it is in.
@@ -147,6 +169,12 @@ impl Heap {
         let present = self.places.iter().filter(|&&place| place != ABSENT).count();
         assert_eq!(present, self.entries.len(), "heap: members");
     }
+}
+
+/// Members are ordered by their keys, and those of equal keys by their numbers.
+#[inline(always)]
+fn is_before((key, id): (u64, u32), (other_key, other_id): (u64, u32)) -> bool {
+    key < other_key || (key == other_key && id < other_id)
 }
 
 #[cfg(test)]

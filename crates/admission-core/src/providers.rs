@@ -104,7 +104,11 @@ impl Providers {
     }
 
     pub(crate) fn is_here(&self, place: u32) -> bool {
-        self.standing(place).is_here() && !self.is_gone(place)
+        match self.standing(place) {
+            // It is never at rest.
+            Standing::Kept => true,
+            standing => standing.is_here() && !self.is_gone(place),
+        }
     }
 
     pub(crate) fn standing(&self, place: u32) -> Standing {
@@ -138,8 +142,9 @@ impl Providers {
         Ok(self.len() - 1)
     }
 
-    /// Notes from when nothing will be left of a provider, if it is at rest: has no ticket.
-    pub(crate) fn rest(&mut self, place: u32, has_tickets: bool) {
+    /// Notes from when nothing will be left of a provider, if it is at rest: has no ticket. Says
+    /// whether it is one that is forgotten some day.
+    pub(crate) fn rest(&mut self, place: u32, has_tickets: bool) -> bool {
         let provider = &mut self.places[place as usize];
         provider.rested = self.looks;
         let from = provider.scope.empty_from();
@@ -148,6 +153,7 @@ impl Providers {
         } else {
             self.resting.set(place, from.as_nanos());
         }
+        self.places[place as usize].standing.fades()
     }
 
     /// From now on those at rest of which nothing is left are gone (rule L10).

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use crate::config::{Limits, LimitsError, Pacer as PacerConfig};
 use crate::pace::{IntervalPacer, SlidingLog};
-use crate::{Instant, UnitId};
+use crate::queue::Queue;
+use crate::{Instant, Side, UnitId};
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Scope {
@@ -34,20 +35,33 @@ pub(crate) enum Pacer {
     Log(SlidingLog),
 }
 
-/// What a ticket asks of one of its scopes.
+/// What a ticket asks of one of its scopes. It is looked up when a log wants to know it.
 #[derive(Clone, Copy)]
-pub(crate) struct Ask<'a> {
-    /// Its costs in the units after requests.
-    pub(crate) costs: &'a [u64],
-    /// Whether the scope's logs are not to be asked (rule D2).
-    pub(crate) exempt: bool,
+pub(crate) enum Ask<'a> {
+    /// What the ticket in a slot asks of the scope on a side.
+    Of(&'a Queue, u32, Side),
+    /// What somebody asks who has no slot yet, with these costs in the units after requests.
+    New(&'a [u64]),
+    /// Nothing of the logs.
+    NoLog,
 }
 
 impl Ask<'_> {
     pub(crate) fn cost(&self, unit: UnitId) -> u64 {
-        match unit {
-            UnitId::REQUESTS => 1,
-            UnitId(unit) => self.costs[usize::from(unit) - 1],
+        match (unit, self) {
+            (UnitId::REQUESTS, _) => 1,
+            (unit, Ask::Of(queue, index, _)) => queue.cost(*index, unit),
+            (UnitId(unit), Ask::New(costs)) => costs[usize::from(unit) - 1],
+            (_, Ask::NoLog) => 0,
+        }
+    }
+
+    /// Whether the scope's logs are not to be asked (rule D2).
+    pub(crate) fn is_exempt(&self) -> bool {
+        match self {
+            Ask::Of(queue, index, side) => queue.slot(*index).flags.is_exempt(*side),
+            Ask::New(_) => false,
+            Ask::NoLog => true,
         }
     }
 }
@@ -120,7 +134,14 @@ impl Scope {
         }
     }
 
+    /// Whether there is any rule about start times.
+    #[inline]
+    fn is_paced(&self) -> bool {
+        !self.pacers.is_empty()
+    }
+
     /// The logs hear of a granted ticket's budget.
+    #[inline(never)]
     pub(crate) fn hold(&mut self, ask: Ask<'_>) {
         for (log, cost) in self.logs(ask) {
             log.hold(cost);
@@ -128,16 +149,44 @@ impl Scope {
     }
 
     /// A ticket may start, and holds its slot and its budget until it does.
+    #[inline(always)]
     pub(crate) fn grant(&mut self, ask: Ask<'_>) {
         self.granted += 1;
-        self.hold(ask);
+        if self.is_paced() {
+            self.hold(ask);
+        }
     }
 
     /// A granted ticket starts (rule S1).
+    #[inline(always)]
     pub(crate) fn start(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted -= 1;
+        if self.is_paced() {
+            self.let_go(ask);
+        }
+        self.start_at_once(ask, now);
+    }
+
+    #[inline(never)]
+    fn let_go(&mut self, ask: Ask<'_>) {
+        for (log, cost) in self.logs(ask) {
+            log.let_go(cost);
+        }
+    }
+
+    /// A ticket that nobody saw granted starts (rule S6).
+    #[inline(always)]
+    pub(crate) fn start_at_once(&mut self, ask: Ask<'_>, now: Instant) {
         self.running += 1;
         self.halvings = 0;
+        if self.is_paced() {
+            self.pace(ask, now);
+        }
+    }
+
+    /// The pacers hear of a start.
+    #[inline(never)]
+    fn pace(&mut self, ask: Ask<'_>, now: Instant) {
         for pacer in &mut self.pacers {
             match pacer {
                 Pacer::Interval(interval) => interval.stamp(now),
@@ -147,10 +196,20 @@ impl Scope {
     }
 
     /// The running call that was start number `number` is over.
+    #[inline(always)]
     pub(crate) fn settle(&mut self, ask: Ask<'_>, number: u64, now: Instant) {
         self.running -= 1;
-        for (log, cost) in self.logs(ask) {
-            log.settle(cost, number, now);
+        if self.is_paced() {
+            self.settle_logs(ask, number, now);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_logs(&mut self, ask: Ask<'_>, number: u64, now: Instant) {
+        for log in self.pacers.iter_mut().filter_map(Pacer::log) {
+            if log.is_unsettled(number) {
+                log.settle(ask.cost(log.unit), now);
+            }
         }
     }
 
@@ -172,9 +231,7 @@ impl Scope {
     /// A grant is taken back before its start, and everything with it (rules S4, S5).
     pub(crate) fn take_back(&mut self, ask: Ask<'_>) {
         self.granted -= 1;
-        for (log, cost) in self.logs(ask) {
-            log.let_go(cost);
-        }
+        self.let_go(ask);
     }
 
     /// A granted ticket goes away before its start: its budget is spent, as of the grant (rule S3).
@@ -217,12 +274,18 @@ impl Scope {
     }
 
     fn logs<'s>(&'s mut self, ask: Ask<'s>) -> impl Iterator<Item = (&'s mut SlidingLog, u64)> {
-        self.pacers.iter_mut().filter_map(move |pacer| match pacer {
-            Pacer::Log(log) => {
-                let cost = ask.cost(log.unit);
-                Some((log, cost))
-            }
-            Pacer::Interval(_) => None,
+        self.pacers.iter_mut().filter_map(Pacer::log).map(move |log| {
+            let cost = ask.cost(log.unit);
+            (log, cost)
         })
+    }
+}
+
+impl Pacer {
+    fn log(&mut self) -> Option<&mut SlidingLog> {
+        match self {
+            Self::Log(log) => Some(log),
+            Self::Interval(_) => None,
+        }
     }
 }

@@ -23,10 +23,43 @@ pub(crate) enum Verdict {
 }
 
 /// Whether one scope lets a ticket start.
+#[inline(always)]
 pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
     if let Some(hold) = held_whoever_asks(scope, side) {
         return Verdict::Blocked(hold);
     }
+    if scope.not_before <= now && scope.pacers.is_empty() {
+        return Verdict::Go;
+    }
+    judge_in_time(scope, side, ask, now)
+}
+
+/// The same for what time decides.
+#[inline(never)]
+fn judge_in_time(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
+    if scope.not_before <= now && scope.pacers.iter().all(|pacer| has_room(pacer, ask, now)) {
+        return Verdict::Go;
+    }
+    wait(scope, side, ask, now)
+}
+
+/// Whether a pacer lets a ticket start now.
+fn has_room(pacer: &Pacer, ask: Ask<'_>, now: Instant) -> bool {
+    Room::Now
+        == match pacer {
+            Pacer::Interval(interval) => interval.room(now),
+            Pacer::Log(log) => room_in(log, ask, |cost| log.room(cost, now)),
+        }
+}
+
+/// What a log says to a ticket, which may be exempt from it (rule D2).
+fn room_in(log: &SlidingLog, ask: Ask<'_>, room: impl FnOnce(u64) -> Room) -> Room {
+    if ask.is_exempt() { Room::Now } else { room(ask.cost(log.unit)) }
+}
+
+/// For what a ticket waits that its cooldown or a pacer holds back.
+#[inline(never)]
+fn wait(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
     let opening = Opening::of(scope, side, ask, now);
     match opening.hold {
         None => Verdict::Go,
@@ -36,16 +69,24 @@ pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Ve
 }
 
 /// What holds back every ticket of a scope, for as long as nobody ends or starts.
+#[inline(always)]
 pub(crate) fn held_whoever_asks(scope: &Scope, side: Side) -> Option<Hold> {
-    until_a_release(scope, side).next()
+    if is_full(scope) {
+        Some(Hold::Concurrency(side))
+    } else {
+        is_handing_off(scope).then_some(Hold::HandOff(side))
+    }
 }
 
-fn until_a_release(scope: &Scope, side: Side) -> impl Iterator<Item = Hold> {
-    let is_full = scope.running + scope.granted >= scope.max_concurrent;
-    // rule S2: the gap runs from a start that is still to come
-    let is_handing_off = scope.has_interval && scope.granted > 0;
-    let holds = [(is_full, Hold::Concurrency(side)), (is_handing_off, Hold::HandOff(side))];
-    holds.into_iter().filter_map(|(holds, hold)| holds.then_some(hold))
+#[inline]
+fn is_full(scope: &Scope) -> bool {
+    scope.running + scope.granted >= scope.max_concurrent
+}
+
+/// Whether a gap runs from a start that is still to come (rule S2).
+#[inline]
+fn is_handing_off(scope: &Scope) -> bool {
+    scope.has_interval && scope.granted > 0
 }
 
 /// Tells of everything in one scope that holds a ticket back by itself, with the instant at which time
@@ -57,7 +98,12 @@ pub(crate) fn each_hold(
     now: Instant,
     mut found: impl FnMut(Hold, Option<Instant>),
 ) {
-    until_a_release(scope, side).for_each(|hold| found(hold, None));
+    if is_full(scope) {
+        found(Hold::Concurrency(side), None);
+    }
+    if is_handing_off(scope) {
+        found(Hold::HandOff(side), None);
+    }
     each_in_time(
         scope,
         side,
@@ -86,7 +132,7 @@ fn each_in_time(
     scope: &Scope,
     side: Side,
     ask: Ask<'_>,
-    room_in: impl Fn(&SlidingLog, u64) -> Room,
+    room_of: impl Fn(&SlidingLog, u64) -> Room,
     now: Instant,
     mut found: impl FnMut(Hold, Room),
 ) {
@@ -97,8 +143,9 @@ fn each_in_time(
         let index = index as u16;
         let (room, hold) = match pacer {
             Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
-            Pacer::Log(_) if ask.exempt => continue,
-            Pacer::Log(log) => (room_in(log, ask.cost(log.unit)), Hold::Log(side, index)),
+            Pacer::Log(log) => {
+                (room_in(log, ask, |cost| room_of(log, cost)), Hold::Log(side, index))
+            }
         };
         if room != Room::Now {
             found(hold, room);
@@ -135,10 +182,10 @@ impl Opening {
         side: Side,
         ask: Ask<'_>,
         now: Instant,
-        room_in: impl Fn(&SlidingLog, u64) -> Room,
+        room_of: impl Fn(&SlidingLog, u64) -> Room,
     ) -> Self {
         let mut opening = Self { at: now, hold: None, held: false };
-        each_in_time(scope, side, ask, room_in, now, |hold, room| match room {
+        each_in_time(scope, side, ask, room_of, now, |hold, room| match room {
             Room::Now => {}
             Room::At(at) => opening.close_until(at, hold),
             Room::Held(at) => {

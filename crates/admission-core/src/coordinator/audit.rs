@@ -4,7 +4,7 @@
 //! cfg it is not compiled.
 
 use super::Coordinator;
-use crate::queue::{NIL, State};
+use crate::queue::{NIL, Rank, State};
 use crate::scope::Pacer;
 use crate::verdict::{Verdict, judge};
 use crate::{Instant, Side};
@@ -68,12 +68,19 @@ impl Coordinator {
             let front = self.queue.front(provider);
             let verdict = (front != NIL)
                 .then(|| judge(scope, Side::Provider, self.queue.ask(front, Side::Provider), now));
-            let (mut ready, mut timed) = (None, None);
+            let (mut ready, mut timed, mut rank) = (None, None, Rank::Held);
             match verdict {
-                Some(Verdict::Go) => ready = Some(self.queue.slot(front).seq),
-                Some(Verdict::Until(at, _)) if at < Instant::NEVER => timed = Some(at.as_nanos()),
+                Some(Verdict::Go) => {
+                    ready = Some(self.queue.slot(front).seq);
+                    rank = Rank::Ready;
+                }
+                Some(Verdict::Until(at, _)) if at < Instant::NEVER => {
+                    timed = Some(at.as_nanos());
+                    rank = Rank::Timed;
+                }
                 _ => {}
             }
+            assert_eq!(self.queue.rank(provider), rank, "what was noted of a provider");
             assert_eq!(self.ready.key_of(provider), ready, "the providers whose oldest passes its provider");
             assert_eq!(self.timed.key_of(provider), timed, "the providers that time holds back");
         }

@@ -146,7 +146,7 @@ impl Coordinator {
     fn older_first(&self, provider: u32, seq: u64) -> [Option<u32>; 2] {
         let now = self.seen;
         let is_client_open = held_whoever_asks(&self.client, Side::Client).is_none()
-            && Opening::of(&self.client, Side::Client, Ask { costs: &[], exempt: true }, now).hold.is_none();
+            && Opening::of(&self.client, Side::Client, Ask::NoLog, now).hold.is_none();
         if !is_client_open {
             return [None; 2];
         }

@@ -93,6 +93,11 @@ impl SlidingLog {
         if cost == 0 || self.forgets_at_once() {
             return Room::Now;
         }
+        // Mostly there is room even with those that have left the window since the last start.
+        let most = self.granted + self.unsettled + u128::from(self.kept()) + u128::from(cost);
+        if most <= u128::from(self.limit) {
+            return Room::Now;
+        }
         let live = self.live(now);
         let wanted = self.spent(&live) + u128::from(cost);
         match wanted.saturating_sub(u128::from(self.limit)) {
@@ -151,14 +156,13 @@ impl SlidingLog {
         self.granted += u128::from(cost);
     }
 
-    /// A grant is taken back: nothing was spent.
+    /// A grant is over: it starts, or is taken back and has spent nothing.
     pub(crate) fn let_go(&mut self, cost: u64) {
         self.granted -= u128::from(cost);
     }
 
-    /// A grant starts.
+    /// A ticket starts that holds nothing, or nothing any more.
     pub(crate) fn start(&mut self, cost: u64, now: Instant) {
-        self.let_go(cost);
         match self.counts {
             CountsFrom::Start => self.spend(cost, now, now),
             CountsFrom::Settled => self.unsettled += u128::from(cost),
@@ -171,12 +175,10 @@ impl SlidingLog {
         self.spend(cost, granted_at, now);
     }
 
-    /// The call that was start number `number` is over.
-    pub(crate) fn settle(&mut self, cost: u64, number: u64, now: Instant) {
-        if self.is_unsettled(number) {
-            self.unsettled -= u128::from(cost);
-            self.spend(cost, now, now);
-        }
+    /// A call that counted until it has settled is over.
+    pub(crate) fn settle(&mut self, cost: u64, now: Instant) {
+        self.unsettled -= u128::from(cost);
+        self.spend(cost, now, now);
     }
 
     /// The cost of a running call, start number `number` at `at`, turned out to be another (rule L8).
@@ -191,7 +193,10 @@ impl SlidingLog {
 
     /// Whether a running call counts until it has settled.
     pub(crate) fn is_unsettled(&self, number: u64) -> bool {
-        let turns_since = self.turns.len() - self.turns.partition_point(|&turn| turn <= number);
+        let turns_since = match &self.turns[..] {
+            [] => 0,
+            turns => turns.len() - turns.partition_point(|&turn| turn <= number),
+        };
         let counted_until_settled = (self.counts == CountsFrom::Settled) == (turns_since % 2 == 0);
         number >= self.knows_from && counted_until_settled
     }
@@ -248,7 +253,7 @@ impl SlidingLog {
             return;
         }
         // Beyond 2^64 - 1, which only resets and corrections lead to, a window is as good as full.
-        let cost = cost.min(u64::MAX - self.live(now).total);
+        let cost = cost.min(u64::MAX - self.kept());
         match self.entries.back_mut() {
             Some(last) if last.at == at => last.through = last.through.wrapping_add(cost),
             Some(last) if last.at > at => self.spend_earlier(cost, at),
@@ -302,6 +307,11 @@ impl SlidingLog {
             self.before = first.through;
             self.entries.pop_front();
         }
+    }
+
+    /// What its entries add up to, those that have left the window since the last start included.
+    fn kept(&self) -> u64 {
+        self.entries.back().map_or(0, |last| last.through.wrapping_sub(self.before))
     }
 
     fn spent(&self, live: &Live) -> u128 {

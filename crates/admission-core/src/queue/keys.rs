@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Found;
 
 use super::line::Line;
 use super::slab::{NIL, Slab};
@@ -83,22 +84,40 @@ impl Keys {
         Some(decode(*found))
     }
 
-    /// The first ticket with its key.
-    pub(crate) fn insert_sole(&mut self, key: Key, index: u32, slab: &Slab) {
+    /// A ticket with its key, which is entered if it is the first; otherwise whoever had it before.
+    pub(crate) fn enter(&mut self, key: Key, index: u32, slab: &Slab) -> Option<Entry> {
         let records = &self.records;
-        self.table.insert_unique(hash(key.0), index, |&entry| hash(key_of(entry, records, slab)));
-    }
-
-    /// The last one with it goes.
-    pub(crate) fn remove(&mut self, key: Key, slab: &Slab) {
-        let records = &self.records;
-        let found = self.table.find_entry(hash(key.0), |&entry| key_of(entry, records, slab) == key.0);
-        if let Ok(entry) = found {
-            let (entry, _) = entry.remove();
-            if let Entry::Shared(record) = decode(entry) {
-                self.records.remove(record);
+        let is_it = |&entry: &u32| key_of(entry, records, slab) == key.0;
+        match self.table.entry(hash(key.0), is_it, |&entry| hash(key_of(entry, records, slab))) {
+            Found::Occupied(entry) => Some(decode(*entry.get())),
+            Found::Vacant(entry) => {
+                entry.insert(index);
+                None
             }
         }
+    }
+
+    /// Takes a key out that has no other ticket; if it is shared, says by which record.
+    pub(crate) fn remove_sole(&mut self, key: Key, slab: &Slab) -> Option<u32> {
+        let records = &self.records;
+        let found = self.table.find_entry(hash(key.0), |&entry| key_of(entry, records, slab) == key.0);
+        let entry = found.ok()?;
+        match decode(*entry.get()) {
+            Entry::Sole(_) => {
+                entry.remove();
+                None
+            }
+            Entry::Shared(record) => Some(record),
+        }
+    }
+
+    /// The last of those that shared a key goes.
+    pub(crate) fn remove_shared(&mut self, record: u32) {
+        let key = self.records.get(record).key;
+        if let Ok(entry) = self.table.find_entry(hash(key), |&entry| entry == record | RECORD) {
+            entry.remove();
+        }
+        self.records.remove(record);
     }
 
     /// Makes a record for a key that had one ticket.
@@ -201,7 +220,7 @@ fn decode(entry: u32) -> Entry {
 
 fn key_of(entry: u32, records: &Pool<Record>, slab: &Slab) -> u64 {
     match decode(entry) {
-        Entry::Sole(index) => slab[index].key().map_or(0, |key| key.0),
+        Entry::Sole(index) => slab[index].key,
         Entry::Shared(record) => records.get(record).key,
     }
 }

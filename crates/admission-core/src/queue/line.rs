@@ -30,17 +30,22 @@ impl Line {
     }
 
     /// Puts a ticket at its place.
+    #[inline]
     pub(crate) fn insert(&mut self, slab: &mut Slab, index: u32) {
-        let seq = slab[index].seq;
-        let mut parent = NIL;
         if self.is_empty() {
             self.first = index;
-            self.last = index;
-        } else if slab[self.last].seq < seq {
-            parent = self.last;
-            slab[parent].right = index;
-            self.last = index;
-        } else if seq < slab[self.first].seq {
+            self.append(slab, index);
+        } else if slab[self.last].seq < slab[index].seq {
+            self.append(slab, index);
+        } else {
+            self.insert_before_last(slab, index);
+        }
+    }
+
+    fn insert_before_last(&mut self, slab: &mut Slab, index: u32) {
+        let seq = slab[index].seq;
+        let mut parent = NIL;
+        if seq < slab[self.first].seq {
             parent = self.first;
             slab[parent].left = index;
             self.first = index;
@@ -60,20 +65,47 @@ impl Line {
         slot.left = NIL;
         slot.right = NIL;
         slot.parent = parent;
-        if parent == NIL {
-            self.root = index;
-        }
         let priority = priority(seq);
         while slab[index].parent != NIL && priority_of(slab, slab[index].parent) < priority {
             self.rotate_up(slab, index);
         }
     }
 
+    /// Puts the youngest ticket at the tail: what is lighter at the end of the rightmost path hangs
+    /// from it on the left.
+    fn append(&mut self, slab: &mut Slab, index: u32) {
+        let priority = priority_of(slab, index);
+        let (mut parent, mut child) = (self.last, NIL);
+        while parent != NIL && priority_of(slab, parent) < priority {
+            child = parent;
+            parent = slab[parent].parent;
+        }
+        let slot = &mut slab[index];
+        slot.left = child;
+        slot.right = NIL;
+        slot.parent = parent;
+        if child != NIL {
+            slab[child].parent = index;
+        }
+        if parent == NIL {
+            self.root = index;
+        } else {
+            slab[parent].right = index;
+        }
+        self.last = index;
+    }
+
     /// Takes a ticket of this line out.
+    #[inline]
     pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
         if index == self.first {
-            self.first = successor(slab, index);
+            self.remove_first(slab, index);
+        } else {
+            self.remove_behind_first(slab, index);
         }
+    }
+
+    fn remove_behind_first(&mut self, slab: &mut Slab, index: u32) {
         if index == self.last {
             self.last = predecessor(slab, index);
         }
@@ -86,6 +118,24 @@ impl Line {
             }
             let heavier = if priority_of(slab, left) > priority_of(slab, right) { left } else { right };
             self.rotate_up(slab, heavier);
+        }
+    }
+
+    /// The oldest one has nothing on its left, and hangs on the left of its parent.
+    fn remove_first(&mut self, slab: &mut Slab, index: u32) {
+        let (parent, child) = (slab[index].parent, slab[index].right);
+        if parent == NIL {
+            self.root = child;
+        } else {
+            slab[parent].left = child;
+        }
+        self.first = parent;
+        if child != NIL {
+            slab[child].parent = parent;
+            self.first = leftmost(slab, child);
+        }
+        if index == self.last {
+            self.last = NIL;
         }
     }
 
@@ -150,14 +200,19 @@ impl Line {
     }
 }
 
+/// The oldest ticket in and below one.
+fn leftmost(slab: &Slab, mut index: u32) -> u32 {
+    while slab[index].left != NIL {
+        index = slab[index].left;
+    }
+    index
+}
+
 /// The next ticket in the line, or [`NIL`].
 fn successor(slab: &Slab, index: u32) -> u32 {
     let mut next = slab[index].right;
     if next != NIL {
-        while slab[next].left != NIL {
-            next = slab[next].left;
-        }
-        return next;
+        return leftmost(slab, next);
     }
     let mut from = index;
     next = slab[from].parent;

@@ -55,11 +55,35 @@ struct Lane {
     /// How many wait at all, those parked and passed over included.
     queued: u32,
     is_changed: bool,
+    /// Whether it is of interest though nobody stands in its line: it is forgotten some day, or its
+    /// standing has changed.
+    is_fleeting: bool,
+    /// What was last said of its oldest ticket.
+    rank: Rank,
+}
+
+/// How those who judge have sorted a provider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rank {
+    /// Its oldest ticket waits for somebody else, or there is none.
+    Held,
+    /// Its oldest ticket passes its provider.
+    Ready,
+    /// Only time holds its oldest ticket back.
+    Timed,
 }
 
 impl Lane {
     const fn new(provider: u32) -> Self {
-        Self { provider, line: Line::new(), metered: 0, queued: 0, is_changed: false }
+        Self {
+            provider,
+            line: Line::new(),
+            metered: 0,
+            queued: 0,
+            is_changed: false,
+            is_fleeting: true,
+            rank: Rank::Held,
+        }
     }
 }
 
@@ -138,11 +162,16 @@ impl Queue {
     }
 
     /// What a ticket asks of one of its scopes.
+    #[inline]
     pub(crate) fn ask(&self, index: u32, side: Side) -> Ask<'_> {
-        let first = index as usize * self.more_units;
-        Ask {
-            costs: &self.costs[first..first + self.more_units],
-            exempt: self.slab[index].flags.is_exempt(side),
+        Ask::Of(self, index, side)
+    }
+
+    /// What a ticket costs in a unit.
+    pub(crate) fn cost(&self, index: u32, unit: UnitId) -> u64 {
+        match unit.index().checked_sub(1) {
+            None => 1,
+            Some(place) => self.costs[index as usize * self.more_units + place],
         }
     }
 
@@ -157,15 +186,23 @@ impl Queue {
     }
 
     /// The place of the provider with this number, if it has one.
+    #[inline(always)]
     pub(crate) fn place_of(&self, provider: u32) -> Option<u32> {
         if provider < self.configured {
             return Some(provider);
         }
+        self.place_of_other(provider)
+    }
+
+    /// The same for a provider that the configuration does not have.
+    #[inline(never)]
+    fn place_of_other(&self, provider: u32) -> Option<u32> {
         let is_its = |&place: &u32| self.lanes[place as usize].provider == provider;
         self.places.find(hash(u64::from(provider)), is_its).copied()
     }
 
     /// The place of the provider of a ticket that has not ended.
+    #[inline(always)]
     pub(crate) fn place(&self, index: u32) -> u32 {
         self.place_of(self.slab[index].provider).expect("a provider with a ticket has a place")
     }
@@ -220,7 +257,11 @@ impl Queue {
 
     /// The ticket with this key that is granted or running, if one is (rule L1).
     pub(crate) fn holder(&self, key: Key) -> Option<u32> {
-        match self.keys.find(key, &self.slab)? {
+        self.holder_of(self.keys.find(key, &self.slab)?)
+    }
+
+    fn holder_of(&self, entry: Entry) -> Option<u32> {
+        match entry {
             Entry::Sole(index) => Some(index).filter(|&index| self.slab[index].state.holds_key()),
             Entry::Shared(record) => Some(self.keys.holder(record)).filter(|&index| index != NIL),
         }
@@ -243,13 +284,40 @@ impl Queue {
         self.slab.steps.total() + self.keys.steps() + self.deadlines.steps.total()
     }
 
-    /// A provider must be judged anew: its line or its limits changed.
+    /// A provider must be judged anew: its line or its limits changed. Where nobody waits, and nobody
+    /// did when it was last judged, there is nothing to judge.
+    #[inline(always)]
     pub(crate) fn mark_changed(&mut self, provider: u32) {
         let lane = &mut self.lanes[provider as usize];
-        if !lane.is_changed {
-            lane.is_changed = true;
-            self.changed.push(provider);
+        let is_plain = lane.rank == Rank::Held && !lane.is_fleeting && lane.line.is_empty();
+        if !(is_plain || lane.is_changed) {
+            self.mark(provider);
         }
+    }
+
+    #[inline(never)]
+    fn mark(&mut self, provider: u32) {
+        self.lanes[provider as usize].is_changed = true;
+        self.changed.push(provider);
+    }
+
+    /// The same after something that can only let a ticket go: one that may is let go as before.
+    #[inline(always)]
+    pub(crate) fn mark_eased(&mut self, provider: u32) {
+        if self.lanes[provider as usize].rank != Rank::Ready {
+            self.mark_changed(provider);
+        }
+    }
+
+    /// The same after a change of its standing.
+    pub(crate) fn mark_fleeting(&mut self, provider: u32) {
+        self.lanes[provider as usize].is_fleeting = true;
+        self.mark_changed(provider);
+    }
+
+    #[inline]
+    pub(crate) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     pub(crate) fn next_changed(&mut self) -> Option<u32> {
@@ -258,8 +326,36 @@ impl Queue {
         Some(provider)
     }
 
-    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`] or
-    /// [`Queue::take`].
+    /// Notes what was said of a provider's oldest ticket; tells what was said before.
+    #[inline]
+    pub(crate) fn note_rank(&mut self, provider: u32, rank: Rank) -> Rank {
+        core::mem::replace(&mut self.lanes[provider as usize].rank, rank)
+    }
+
+    /// Whether a provider is of interest though nobody waits there.
+    #[inline]
+    pub(crate) fn is_fleeting(&self, provider: u32) -> bool {
+        self.lanes[provider as usize].is_fleeting
+    }
+
+    pub(crate) fn note_fleeting(&mut self, provider: u32, is_fleeting: bool) {
+        self.lanes[provider as usize].is_fleeting = is_fleeting;
+    }
+
+    /// Time has come for one that only time held back: whether it may go is to be judged.
+    pub(crate) fn note_time(&mut self, provider: u32) {
+        self.lanes[provider as usize].rank = Rank::Held;
+        self.mark_changed(provider);
+    }
+
+    #[cfg(audit)]
+    pub(crate) fn rank(&self, provider: u32) -> Rank {
+        self.lanes[provider as usize].rank
+    }
+
+    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`], or one
+    /// that has its key by [`Queue::claim`].
+    #[inline(always)]
     pub(crate) fn create(
         &mut self,
         provider: u32,
@@ -269,37 +365,41 @@ impl Queue {
     ) -> u32 {
         let index = self.slab.insert(provider, key, now);
         if self.more_units > 0 {
-            let first = index as usize * self.more_units;
-            if self.costs.len() < first + self.more_units {
-                self.costs.resize(first + self.more_units, 0);
-            }
-            let own = &mut self.costs[first..first + self.more_units];
-            own.fill(0);
-            add_costs(own, costs);
+            self.note_costs(index, costs);
         }
         index
     }
 
-    /// A new ticket waits.
-    pub(crate) fn enqueue(&mut self, index: u32) {
-        if let Some(key) = self.slab[index].key() {
-            self.join_key(key, index);
+    #[inline(never)]
+    fn note_costs(&mut self, index: u32, costs: &[(UnitId, u64)]) {
+        let first = index as usize * self.more_units;
+        if self.costs.len() < first + self.more_units {
+            self.costs.resize(first + self.more_units, 0);
         }
-        self.count_in(index);
-        self.wait(index);
+        let own = &mut self.costs[first..first + self.more_units];
+        own.fill(0);
+        add_costs(own, costs);
+    }
+
+    /// A new ticket waits.
+    pub(crate) fn enqueue(&mut self, index: u32, place: u32) {
+        let record = self.join_key(index);
+        self.count_in(place);
+        self.watch_deadline(index);
+        self.stand_with(record, index, place);
     }
 
     /// A ticket whose grant is taken back waits again: passed over, or at its own place.
     pub(crate) fn requeue(&mut self, index: u32, aside: bool) {
         self.slab[index].group = NIL;
         self.release_key(index);
-        self.count_in(index);
+        self.count_in(self.place(index));
         self.slab[index].flags.set(Flags::TAKEN_BACK);
+        self.watch_deadline(index);
         if aside {
             self.slab[index].state = State::Aside;
-            self.watch_deadline(index);
         } else {
-            self.wait(index);
+            self.stand(index);
         }
     }
 
@@ -308,32 +408,52 @@ impl Queue {
         self.stand(index);
     }
 
-    /// A ticket, new or waiting in its line, takes its key: it is granted.
-    pub(crate) fn take(&mut self, index: u32, is_new: bool) {
-        let slot = self.slab[index];
-        if is_new {
-            if let Some(key) = slot.key() {
-                self.join_key(key, index);
-            }
-        } else {
-            self.leave_line(index);
-            self.deadlines.remove(index);
-            self.count_out(index);
+    /// Takes a key for the next ticket that is created, which is granted, unless the key is held.
+    #[inline]
+    pub(crate) fn claim(&mut self, key: Key) -> bool {
+        let index = self.slab.next();
+        match self.keys.enter(key, index, &self.slab) {
+            None => true,
+            Some(entry) => self.claim_shared(key, entry, index),
         }
-        let Some(key) = slot.key() else { return };
-        let Some(Entry::Shared(record)) = self.keys.find(key, &self.slab) else { return };
+    }
+
+    #[inline(never)]
+    fn claim_shared(&mut self, key: Key, entry: Entry, index: u32) -> bool {
+        let is_free = self.holder_of(entry).is_none();
+        if is_free {
+            let record = self.share_key(key, entry);
+            self.hold_shared(record, index);
+        }
+        is_free
+    }
+
+    /// A ticket in line takes its key: it is granted. Where no other ticket has that key, it is its
+    /// already.
+    #[inline]
+    pub(crate) fn take(&mut self, index: u32, place: u32) {
+        self.leave_line(index, place);
+        self.deadlines.remove(index);
+        self.count_out(place);
         let own = self.slab[index].group;
         if own != NIL {
             self.slab[index].group = NIL;
             self.keys.group(own).delegate = NIL;
+            let record = self.keys.group(own).record;
             self.keys.drop_if_empty(own);
+            self.hold_shared(record, index);
         }
+    }
+
+    /// Nobody else stands in line for a key that is held.
+    #[inline(never)]
+    fn hold_shared(&mut self, record: u32, index: u32) {
         self.keys.record(record).holder = index;
         let mut group = self.keys.record(record).first_group;
         while group != NIL {
             let delegate = core::mem::replace(&mut self.keys.group(group).delegate, NIL);
             if delegate != NIL {
-                self.leave_line(delegate);
+                self.leave_line(delegate, self.place(delegate));
                 self.park(delegate, group);
             }
             group = self.keys.group(group).next;
@@ -342,12 +462,13 @@ impl Queue {
 
     /// A waiting ticket goes away, and those behind it move up.
     pub(crate) fn leave(&mut self, index: u32) {
-        self.count_out(index);
+        let place = self.place(index);
+        self.count_out(place);
         self.deadlines.remove(index);
         let slot = self.slab[index];
         match slot.state {
             State::InLine => {
-                self.leave_line(index);
+                self.leave_line(index, place);
                 if slot.group != NIL {
                     self.keys.group(slot.group).delegate = NIL;
                     self.send_delegate(slot.group);
@@ -365,9 +486,13 @@ impl Queue {
     }
 
     /// A granted or running ticket is over: its key is free.
+    #[inline]
     pub(crate) fn finish(&mut self, index: u32) {
-        self.release_key(index);
-        self.quit_key(index);
+        let Some(key) = self.slab[index].key() else { return };
+        if let Some(record) = self.keys.remove_sole(key, &self.slab) {
+            self.release_shared(record);
+            self.quit_shared(record);
+        }
     }
 
     /// Nothing is left of a ticket that has left or finished.
@@ -392,12 +517,22 @@ impl Queue {
         }
     }
 
-    /// One more ticket has this key.
-    fn join_key(&mut self, key: Key, index: u32) {
-        match self.keys.find(key, &self.slab) {
-            None => self.keys.insert_sole(key, index, &self.slab),
-            Some(Entry::Shared(record)) => self.keys.record(record).tickets += 1,
-            Some(Entry::Sole(other)) => {
+    /// One more ticket has its key, if it has one; the record, if others have that too.
+    #[inline]
+    fn join_key(&mut self, index: u32) -> Option<u32> {
+        let key = self.slab[index].key()?;
+        let entry = self.keys.enter(key, index, &self.slab)?;
+        Some(self.share_key(key, entry))
+    }
+
+    #[inline(never)]
+    fn share_key(&mut self, key: Key, entry: Entry) -> u32 {
+        match entry {
+            Entry::Shared(record) => {
+                self.keys.record(record).tickets += 1;
+                record
+            }
+            Entry::Sole(other) => {
                 let Slot { state, provider, .. } = self.slab[other];
                 let holder = if state.holds_key() { other } else { NIL };
                 let record = self.keys.share(key, holder, &self.slab);
@@ -407,6 +542,7 @@ impl Queue {
                     self.keys.group(group).delegate = other;
                     self.slab[other].group = group;
                 }
+                record
             }
         }
     }
@@ -414,22 +550,28 @@ impl Queue {
     /// One ticket less has its key, which it does not hold.
     fn quit_key(&mut self, index: u32) {
         let Some(key) = self.slab[index].key() else { return };
-        match self.keys.find(key, &self.slab) {
-            Some(Entry::Shared(record)) => {
-                self.keys.record(record).tickets -= 1;
-                if self.keys.record(record).tickets == 0 {
-                    self.keys.remove(key, &self.slab);
-                }
-            }
-            _ => self.keys.remove(key, &self.slab),
+        if let Some(record) = self.keys.remove_sole(key, &self.slab) {
+            self.quit_shared(record);
         }
     }
 
-    /// A ticket does not hold its key any more: at each provider the oldest that waits for it may
-    /// stand in line (rule E6).
+    fn quit_shared(&mut self, record: u32) {
+        self.keys.record(record).tickets -= 1;
+        if self.keys.record(record).tickets == 0 {
+            self.keys.remove_shared(record);
+        }
+    }
+
+    /// A ticket does not hold its key any more.
     fn release_key(&mut self, index: u32) {
         let Some(key) = self.slab[index].key() else { return };
-        let Some(Entry::Shared(record)) = self.keys.find(key, &self.slab) else { return };
+        if let Some(Entry::Shared(record)) = self.keys.find(key, &self.slab) {
+            self.release_shared(record);
+        }
+    }
+
+    /// A key is free: at each provider the oldest that waits for it may stand in line (rule E6).
+    fn release_shared(&mut self, record: u32) {
         self.keys.record(record).holder = NIL;
         let mut group = self.keys.record(record).first_group;
         while group != NIL {
@@ -438,8 +580,8 @@ impl Queue {
         }
     }
 
-    fn count_in(&mut self, index: u32) {
-        let place = self.place(index);
+    #[inline]
+    fn count_in(&mut self, place: u32) {
         self.queued += 1;
         self.lanes[place as usize].queued += 1;
         if self.lanes[place as usize].queued == 1 {
@@ -448,20 +590,14 @@ impl Queue {
         }
     }
 
-    fn count_out(&mut self, index: u32) {
-        let place = self.place(index);
+    #[inline]
+    fn count_out(&mut self, place: u32) {
         self.queued -= 1;
         self.lanes[place as usize].queued -= 1;
         if self.lanes[place as usize].queued == 0 {
             // It may be at rest now.
             self.mark_changed(place);
         }
-    }
-
-    /// A ticket waits: it takes its place, and its deadline counts.
-    fn wait(&mut self, index: u32) {
-        self.watch_deadline(index);
-        self.stand(index);
     }
 
     fn watch_deadline(&mut self, index: u32) {
@@ -473,19 +609,34 @@ impl Queue {
 
     /// Puts a waiting ticket where it belongs: in line, or behind its key.
     fn stand(&mut self, index: u32) {
-        let slot = self.slab[index];
-        let entry = slot.key().and_then(|key| self.keys.find(key, &self.slab));
-        let Some(Entry::Shared(record)) = entry else {
-            return self.enter_line(index);
+        let entry = self.slab[index].key().and_then(|key| self.keys.find(key, &self.slab));
+        let record = match entry {
+            Some(Entry::Shared(record)) => Some(record),
+            Some(Entry::Sole(_)) | None => None,
         };
-        let group = self.keys.group_at(record, slot.provider);
+        self.stand_with(record, index, self.place(index));
+    }
+
+    /// The same where it is known who shares its key.
+    #[inline(always)]
+    fn stand_with(&mut self, record: Option<u32>, index: u32, place: u32) {
+        match record {
+            None => self.enter_line(index, place),
+            Some(record) => self.stand_among(record, index, place),
+        }
+    }
+
+    #[inline(never)]
+    fn stand_among(&mut self, record: u32, index: u32, place: u32) {
+        let (provider, seq) = (self.slab[index].provider, self.slab[index].seq);
+        let group = self.keys.group_at(record, provider);
         let delegate = self.keys.group(group).delegate;
         if self.keys.record(record).holder != NIL {
             self.park(index, group);
         } else if delegate == NIL {
             self.delegate(index, group);
-        } else if slot.seq < self.slab[delegate].seq {
-            self.leave_line(delegate);
+        } else if seq < self.slab[delegate].seq {
+            self.leave_line(delegate, place);
             self.park(delegate, group);
             self.delegate(index, group);
         } else {
@@ -506,7 +657,7 @@ impl Queue {
     fn delegate(&mut self, index: u32, group: u32) {
         self.keys.group(group).delegate = index;
         self.slab[index].group = group;
-        self.enter_line(index);
+        self.enter_line(index, self.place(index));
     }
 
     fn park(&mut self, index: u32, group: u32) {
@@ -515,11 +666,11 @@ impl Queue {
         self.keys.group(group).parked.insert(&mut self.slab, index);
     }
 
-    fn enter_line(&mut self, index: u32) {
+    #[inline]
+    fn enter_line(&mut self, index: u32, place: u32) {
         let slot = &mut self.slab[index];
         slot.state = State::InLine;
         let is_metered = !slot.flags.is_exempt_somewhere();
-        let place = self.place(index);
         let lane = &mut self.lanes[place as usize];
         lane.line.insert(&mut self.slab, index);
         lane.metered += u32::from(is_metered);
@@ -528,10 +679,10 @@ impl Queue {
         }
     }
 
-    fn leave_line(&mut self, index: u32) {
+    #[inline]
+    fn leave_line(&mut self, index: u32, place: u32) {
         let slot = &self.slab[index];
         let is_metered = !slot.flags.is_exempt_somewhere();
-        let place = self.place(index);
         let lane = &mut self.lanes[place as usize];
         let was_first = lane.line.first() == index;
         lane.line.remove(&mut self.slab, index);
@@ -597,6 +748,10 @@ impl Queue {
             for slot in waiting.iter().filter(|slot| matches!(slot.state, State::InLine | State::Parked)) {
                 let is_delegate = *holders == 0 && seen.insert(slot.provider);
                 assert_eq!(slot.state == State::InLine, is_delegate, "rule E6: who stands in line for a key");
+            }
+            let is_shared = matches!(self.keys.find(Key(key), &self.slab), Some(Entry::Shared(_)));
+            for slot in waiting.iter().filter(|slot| slot.state == State::InLine) {
+                assert_eq!(slot.group != NIL, is_shared, "who is in line knows whether its key is shared");
             }
             match self.keys.find(Key(key), &self.slab) {
                 Some(Entry::Sole(index)) => assert_eq!(tickets, &[index], "a sole ticket"),

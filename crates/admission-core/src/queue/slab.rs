@@ -50,7 +50,8 @@ pub(crate) struct Slot {
     /// The order of submission; once ended, the limits that held it back, or since when its key was
     /// held.
     pub(crate) seq: u64,
-    key: u64,
+    /// If it has one.
+    pub(super) key: u64,
     /// Expires after it; once running, the number of its start; once ended, the instant from which a
     /// retry may help.
     pub(crate) deadline: Instant,
@@ -240,7 +241,13 @@ impl Slab {
         self.free != NIL || self.slots.len() < MOST_SLOTS
     }
 
+    /// The slot that the next ticket will have.
+    pub(crate) fn next(&self) -> u32 {
+        if self.free == NIL { self.slots.len() as u32 } else { self.free }
+    }
+
     /// A slot for the next ticket in the order of submission.
+    #[inline]
     pub(crate) fn insert(&mut self, provider: u32, key: Option<Key>, now: Instant) -> u32 {
         let mut flags = Flags::default();
         if key.is_some() {
@@ -266,8 +273,7 @@ impl Slab {
         let index = self.free;
         if index == NIL {
             if self.slots.len() == self.slots.capacity() {
-                // By a quarter, not by as much again: a slot is the largest part of a waiting call.
-                self.slots.reserve_exact(self.slots.len() / 4 + 4);
+                self.grow();
             }
             self.slots.push(slot);
             return (self.slots.len() - 1) as u32;
@@ -279,6 +285,13 @@ impl Slab {
         index
     }
 
+    /// By a quarter, not by as much again: a slot is the largest part of a waiting call.
+    #[cold]
+    fn grow(&mut self) {
+        self.slots.reserve_exact(self.slots.len() / 4 + 4);
+    }
+
+    #[inline]
     pub(crate) fn remove(&mut self, index: u32) {
         let free = self.free;
         let slot = &mut self[index];
