@@ -163,3 +163,26 @@ fn whoever_is_gone_before_it_is_told_of_keeps_its_name() {
     assert_eq!(admission.counts(), counts(1, 0, 0));
     drop(permit);
 }
+
+// rules O2, W5
+#[test]
+fn a_hook_whose_destructor_panics_costs_nobody_anything() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the hook's own");
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let bomb = Bomb;
+    let (admission, _) = reporting(&world, move || {
+        let _ = &bomb;
+    });
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    drop((a, admission));
+    // The permit is the last that has the coordinator.
+    drop(permit);
+}
