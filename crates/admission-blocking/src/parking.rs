@@ -157,7 +157,7 @@ fn park(parker: &Arc<Parker>) {
         match seat.look() {
             Watch::Sleep => listener.wait(),
             Watch::SleepFor(time) => drop(listener.wait_timeout(time)),
-            Watch::Ring(bell) => bell.ring(),
+            Watch::Ring(bell) => seat.ring(&bell),
         }
     }
 }
@@ -192,8 +192,13 @@ impl Wake for Parker {
 }
 
 /// A parked thread's place among the others; the lowest number leads.
+///
+/// A ring runs foreign code: wakers, reports. Should that wait in turn, on this very thread, it waits in
+/// the leader's own seat, and so leads: nobody else would keep the time meanwhile.
 struct Seat {
     number: u64,
+    /// Whose it was, and will be again: that of the wait outside, which rings.
+    outside: Option<Arc<Parker>>,
 }
 
 /// What a parked thread is to do.
@@ -208,10 +213,17 @@ enum Watch {
 
 impl Seat {
     fn take(parker: &Arc<Parker>) -> Self {
+        let rings = RINGS.try_with(Cell::get).ok().flatten();
         let mut lot = Lot::lock();
-        let number = lot.number();
-        lot.parked.insert(number, Arc::clone(parker));
-        Self { number }
+        let number = rings.unwrap_or_else(|| lot.number());
+        let outside = lot.parked.insert(number, Arc::clone(parker));
+        Self { number, outside }
+    }
+
+    fn ring(&self, bell: &Bell) {
+        let before = RINGS.try_with(|rings| rings.replace(Some(self.number)));
+        bell.ring();
+        let _ = RINGS.try_with(|rings| rings.set(before.ok().flatten()));
     }
 
     fn look(&self) -> Watch {
@@ -239,9 +251,16 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut lot = Lot::lock();
         let led = lot.is_led_by(self);
-        let parker = lot.parked.remove(&self.number);
+        let is_inside = self.outside.is_some();
+        let parker = match self.outside.take() {
+            Some(outside) => lot.parked.insert(self.number, outside),
+            None => lot.parked.remove(&self.number),
+        };
         let mut next = None;
-        if led {
+        if is_inside {
+            // The one outside is awake, and looks when it has rung.
+            lot.asleep = AWAKE;
+        } else if led {
             // The next one sleeps without end, and may go on so while nothing is armed.
             lot.asleep = Instant::NEVER;
             if !lot.alarms.is_empty() {
@@ -299,6 +318,9 @@ static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
 thread_local! {
     /// How many futures this thread is polling, one inside another.
     static POLLS: Cell<u32> = const { Cell::new(0) };
+
+    /// The number of the seat from which this thread rings, if it does.
+    static RINGS: Cell<Option<u64>> = const { Cell::new(None) };
 
     /// What this thread parked with the last time, for the next. A wait inside another finds none.
     static PARKER: Cell<Option<Arc<Parker>>> = const { Cell::new(None) };

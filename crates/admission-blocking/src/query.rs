@@ -3,6 +3,7 @@
 //! Owns: nothing beyond the query of [`admission_rt`] that it wraps. Lacks a way to drop an aborted call: a
 //! closure that runs on a thread cannot be cut short, and holds its slots until it returns (rule Q6).
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -34,7 +35,6 @@ use crate::{Blocking, block_on};
 /// assert!(issues.snapshot().data.is_some());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Query<T, E> {
     inner: admission_rt::Query<T, E>,
 }
@@ -85,6 +85,12 @@ impl<T, E> Clone for Query<T, E> {
     }
 }
 
+impl<T, E> fmt::Debug for Query<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
 impl<T, E> From<admission_rt::Query<T, E>> for Query<T, E> {
     fn from(inner: admission_rt::Query<T, E>) -> Self {
         Self { inner }
@@ -92,7 +98,6 @@ impl<T, E> From<admission_rt::Query<T, E>> for Query<T, E> {
 }
 
 /// The options of a [`Query`]: those of [`admission_rt::QueryBuilder`].
-#[derive(Clone, Debug)]
 #[must_use = "a query is made by `build`"]
 pub struct QueryBuilder<E> {
     inner: admission_rt::QueryBuilder<Blocking, E>,
@@ -142,6 +147,18 @@ impl<E> QueryBuilder<E> {
     }
 }
 
+impl<E> Clone for QueryBuilder<E> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<E> fmt::Debug for QueryBuilder<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
 impl<E> From<admission_rt::QueryBuilder<Blocking, E>> for QueryBuilder<E> {
     fn from(inner: admission_rt::QueryBuilder<Blocking, E>) -> Self {
         // Whoever polls a closure that blocks cannot drop it, nor keep a time meanwhile.
@@ -153,7 +170,6 @@ impl<E> From<admission_rt::QueryBuilder<Blocking, E>> for QueryBuilder<E> {
 /// blocks until there is one, and gives `None` once the query is disposed of.
 ///
 /// Dropping it is an unsubscribe; see [`admission_rt::Subscription`].
-#[derive(Debug)]
 pub struct Subscription<T, E> {
     inner: admission_rt::Subscription<T, E>,
 }
@@ -165,6 +181,12 @@ impl<T, E> Subscription<T, E> {
             Poll::Ready(snapshot) => snapshot,
             Poll::Pending => None,
         }
+    }
+}
+
+impl<T, E> fmt::Debug for Subscription<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
     }
 }
 

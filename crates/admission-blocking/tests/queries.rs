@@ -68,3 +68,14 @@ fn a_subscription_is_an_iterator_and_a_source_may_block() {
     admission.idle();
     assert_eq!(seen.last().expect("the last").status, QueryStatus::Disposed);
 }
+
+#[test]
+fn a_query_can_be_printed_and_built_twice_whatever_it_gives() {
+    struct Bare;
+    let admission = one_at_a_time();
+    let builder = admission.query::<Bare>("a", 1).expect("it is there");
+    let query = builder.clone().build(|_| Ok(Bare));
+    assert_eq!(format!("{query:?}"), r#"Query { status: Idle, version: 1, .. }"#);
+    assert!(format!("{builder:?}").starts_with("QueryBuilder {"));
+    assert!(format!("{:?}", query.subscribe()).starts_with("Subscription {"));
+}

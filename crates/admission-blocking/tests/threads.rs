@@ -4,14 +4,15 @@
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use admission_blocking::{Admission, Blocking, IntervalLimiter, Provider, RateLimiter, block_on};
 use admission_rt::runtime::{Clock, SystemClock};
-use admission_rt::{AbortHandle, BuildError, Counts, Rejected, RunError, Strategy};
+use admission_rt::{AbortHandle, BuildError, Counts, Rejected, RunError, Strategy, Waiting};
 
 const GAP: Duration = Duration::from_millis(10);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -289,4 +290,29 @@ fn a_waker_that_is_kept_wakes_no_later_wait() {
         assert!(!kept.will_wake(&waker().await));
         block_on(async { assert!(!kept.will_wake(&waker().await)) });
     });
+}
+
+#[test]
+fn whoever_is_called_by_the_leader_may_wait_too() {
+    // rules T6, W5: there is nobody else to keep the time meanwhile
+    let limiter = IntervalLimiter::builder(GAP).build().expect("an interval");
+    let told = Arc::new(AtomicUsize::new(0));
+    let (paced, count) = (limiter.clone(), Arc::clone(&told));
+    let report = move |_: &Waiting| {
+        for _ in 0..3 {
+            paced.acquire().expect("its turn");
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let builder = Admission::builder().max_concurrent(1).provider("a", |p| p).on_long_wait(GAP, report);
+    let admission = builder.build().expect("a sound configuration");
+    let a = admission.provider("a").expect("it is there");
+    let permit = a.acquire().expect("its turn");
+    let refused = a.admission_timeout(GAP * 2).acquire().expect_err("nobody lets go");
+    assert!(matches!(refused, Rejected::AdmissionTimeout { .. }));
+    // Another test's thread may lead, and then it is that one which reports.
+    while told.load(Ordering::SeqCst) < 3 {
+        thread::yield_now();
+    }
+    drop(permit);
 }

@@ -121,7 +121,7 @@ impl<R: Runtime> Builder<R> {
     ///
     /// It is called with no lock held, after the wakes, by whoever made time pass: a caller, or the
     /// alarm. So it should be quick, and a panic in it is treated like one in a waker. It may call the
-    /// coordinator.
+    /// coordinator; should it keep a handle of it, the two keep each other alive.
     ///
     /// Costs 24 bytes per waiting call. Calls that are granted in time cost no more than that.
     pub fn on_long_wait(

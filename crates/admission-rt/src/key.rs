@@ -4,7 +4,7 @@
 //! Lacks any hash that could stand for a text: two texts have one number only if they are the same
 //! (rule D3).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -104,13 +104,14 @@ impl Keys {
 
     /// The keys behind these numbers, as far as anybody still has them. Walks all keys, once.
     pub(crate) fn keys(&self, numbers: impl Iterator<Item = u64>) -> HashMap<u64, Key> {
-        let mut keys: HashMap<u64, Key> = numbers.map(|number| (number, Key(Name::Number(number)))).collect();
-        if keys.keys().any(|number| number & INTERNED != 0) {
-            for entry in self.lock().numbers.values() {
-                if let Some(key) = keys.get_mut(&entry.number) {
-                    *key = Key((*entry.name).clone());
-                }
-            }
+        let (interned, own): (Vec<u64>, Vec<u64>) = numbers.partition(|number| number & INTERNED != 0);
+        let mut keys: HashMap<u64, Key> =
+            own.into_iter().map(|number| (number, Key(Name::Number(number)))).collect();
+        if !interned.is_empty() {
+            let interned: HashSet<u64> = interned.into_iter().collect();
+            let table = self.lock();
+            let known = table.numbers.values().filter(|entry| interned.contains(&entry.number));
+            keys.extend(known.map(|entry| (entry.number, Key((*entry.name).clone()))));
         }
         keys
     }

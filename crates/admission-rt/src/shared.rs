@@ -296,9 +296,11 @@ impl Shared {
 }
 
 /// Whoever lets go of a coordinator last, a permit in a panicking task perhaps, drops its alarms, and they
-/// are adapters' code.
+/// are adapters' code, and what its hook has captured, which is the user's.
 impl Drop for Shared {
     fn drop(&mut self) {
+        let hook = self.hook.take();
+        quietly(|| drop(hook));
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for alarm in state.alarms.clear() {
             quietly(|| drop(alarm));

@@ -67,6 +67,15 @@ pub(crate) fn quietly(act: impl FnOnce()) {
     unwind.swallow();
 }
 
+/// What is perhaps there, and of whose destructor no panic gets out.
+pub(crate) struct Quiet<T>(pub(crate) Option<T>);
+
+impl<T> Drop for Quiet<T> {
+    fn drop(&mut self) {
+        quietly(|| drop(self.0.take()));
+    }
+}
+
 /// A panic's payload is foreign too: its destructor may panic in turn.
 pub(crate) fn bury(panic: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {

@@ -118,6 +118,8 @@ impl State {
 impl Shared {
     /// One ticket, if it waits. Who only reads is not to blame for a waker that panics.
     pub(crate) fn explain(&self, ticket: TicketId) -> Option<Waiting> {
+        // Whoever is woken may go, and is told of by name all the same.
+        let _held = self.guests.hold();
         let (found, unwind) = self.turn_held(|state, now| {
             state.core.handle_timeout(now);
             state.explain(ticket)
@@ -128,6 +130,7 @@ impl Shared {
 
     /// All that wait, in the order of submission.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        let _held = self.guests.hold();
         let (found, unwind) = self.turn_held(|state, now| {
             state.core.handle_timeout(now);
             let tickets = state.core.queued_tickets();
@@ -183,7 +186,12 @@ impl Shared {
     }
 
     fn provider_name(&self, id: admission_core::ProviderId) -> Arc<str> {
-        self.guests.name(id).unwrap_or_else(|| self.names.configured_name(id).clone())
+        match self.guests.name(id) {
+            Some(name) => name,
+            None if self.names.is_configured(id) => self.names.configured_name(id).clone(),
+            // Its last call has ended since, and nobody has the name any more.
+            None => "?".into(),
+        }
     }
 }
 

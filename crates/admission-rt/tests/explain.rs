@@ -133,3 +133,56 @@ fn keys_have_their_names_while_somebody_has_them() {
     let words = waiting[0].to_string();
     assert_eq!(words, "a, key line\\nbreak: waits for 0 s; held back by the client's 1 at once");
 }
+
+// rules O2, L10
+#[test]
+fn whoever_is_gone_before_it_is_told_of_keeps_its_name() {
+    struct Drops(Mutex<Option<std::pin::Pin<Box<common::Acquire>>>>);
+
+    impl std::task::Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().max_concurrent(1).template(|p| p).build().unwrap();
+    let permit = admission.provider("first").unwrap().try_acquire().unwrap();
+    let waits = Task::waiting(admission.provider("gone").unwrap().key("late").acquire());
+    let expires = admission.provider("first").unwrap().call().admission_timeout(ms(10)).acquire();
+    // Dropped by the wake that the look itself brings about.
+    let waker = Arc::new(Drops(Mutex::new(Some(waits.future)))).into();
+    let mut expires = Box::pin(expires);
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(std::future::Future::poll(expires.as_mut(), &mut cx).is_pending());
+    world.set(20);
+    let waiting = admission.waiting();
+    assert_eq!((waiting.len(), &*waiting[0].provider), (1, "gone"));
+    assert_eq!(waiting[0].key, None, "a key that nobody has any more, and no number in its place");
+    assert_eq!(admission.counts(), counts(1, 0, 0));
+    drop(permit);
+}
+
+// rules O2, W5
+#[test]
+fn a_hook_whose_destructor_panics_costs_nobody_anything() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the hook's own");
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let bomb = Bomb;
+    let (admission, _) = reporting(&world, move || {
+        let _ = &bomb;
+    });
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    drop((a, admission));
+    // The permit is the last that has the coordinator.
+    drop(permit);
+}

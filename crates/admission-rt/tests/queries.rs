@@ -413,3 +413,84 @@ fn what_comes_too_late_is_dropped_where_it_came() {
     world.run();
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
+
+// rules Q3, W5
+#[test]
+fn a_cycle_is_not_to_blame_for_a_strangers_waker() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let panics = Waker::from(Arc::new(Panics));
+    let answers = Answers::default();
+    let query = a
+        .query(1)
+        .attempt_timeout(ms(1_000))
+        .retry(Retry::times(1).delay(ms(1_000)))
+        .on_abort(OnAbort::Drop)
+        .build(listed(&answers));
+    // Whoever sleeps between two attempts is woken by the next turn, whosever that is.
+    let sleeps = || {
+        let fails = |_| std::future::ready(Err::<(), _>(()));
+        let mut task = Task::new(a.retry(Retry::times(1).delay(ms(10))).try_run(fails));
+        while task.poll_with(&panics).is_ready() {}
+        task
+    };
+    let mut refresh = Task::waiting(query.refresh());
+    let status = || query.snapshot().status;
+
+    let mut strangers = vec![sleeps()];
+    world.set(20);
+    world.poll_tasks();
+    assert!(matches!(status(), QueryStatus::Running { attempt: 1, .. }), "it asked for admission");
+    strangers.push(sleeps());
+    world.set(40);
+    world.poll_tasks();
+    assert!(matches!(status(), QueryStatus::Running { attempt: 1, .. }), "it looked at its timer");
+    answers.lock().unwrap().push_back(Err(7));
+    world.poll_tasks();
+    strangers.push(sleeps());
+    world.set(60);
+    world.poll_tasks();
+    assert!(matches!(status(), QueryStatus::WaitingToRetry { attempt: 1, .. }), "it waits");
+    world.set(2_000);
+    answers.lock().unwrap().push_back(Ok(8));
+    world.poll_tasks();
+    assert_eq!(*refresh.ready().unwrap().data, 8);
+    drop(strangers);
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None));
+}
+
+// rule W5
+#[test]
+fn no_panic_gets_out_of_a_cycles_task() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("the error's own");
+            }
+        }
+    }
+
+    for ends in [false, true] {
+        let world = World::new();
+        let _entered = world.enter();
+        let (admission, a) = one_at_a_time(&world);
+        let query: Query<(), Bomb> = a
+            .query(1)
+            .retry(Retry::times(1).delay(ms(10)))
+            .build(|attempt| std::future::ready(if attempt.number() == 1 { Err(Bomb) } else { Ok(()) }));
+        let mut waiting = Task::waiting(query.refresh());
+        world.run();
+        assert!(matches!(query.snapshot().status, QueryStatus::WaitingToRetry { .. }));
+        if ends {
+            query.pause();
+        }
+        world.advance_to(10);
+        world.run();
+        assert_eq!(waiting.ready().is_err(), ends, "what was fetched is not lost by it");
+        assert_eq!(world.drop_tasks(), 0);
+        assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None));
+    }
+}

@@ -456,3 +456,47 @@ fn streams_go_where_their_parts_go() {
     let debug = format!("{:?} {:?} {:?}", map(), map().driven(), map().concurrency(0).capacity(0).spawned());
     assert!(debug.contains("concurrency: 1, capacity: 1"), "{debug}");
 }
+
+/// Panics when it is dropped, if it is the first.
+struct Bursts<'a>(&'a AtomicUsize);
+
+impl Drop for Bursts<'_> {
+    fn drop(&mut self) {
+        if self.0.fetch_add(1, Ordering::SeqCst) == 0 && !std::thread::panicking() {
+            panic!("dropped");
+        }
+    }
+}
+
+// rules I4, W5, W7
+#[test]
+fn an_operation_that_panics_when_it_is_dropped_costs_the_others_nothing() {
+    for ends_early in [false, true] {
+        let world = World::new();
+        let _entered = world.enter();
+        let (admission, a) = provider(&world, 4);
+        let dropped = AtomicUsize::new(0);
+        let operation = |item: u32, _| {
+            let bursts = (item > 0).then(|| Bursts(&dropped));
+            async move {
+                let _bursts = bursts;
+                if item > 0 {
+                    pending::<()>().await;
+                } else if ends_early {
+                    return Err(Failed);
+                }
+                Ok(item)
+            }
+        };
+        let mut stream = iter(0..4).try_map_admitted(&a, operation).concurrency(4).driven();
+        let first = catch_unwind(AssertUnwindSafe(|| poll(&mut stream)));
+        if ends_early {
+            assert!(matches!(first, Ok(Poll::Ready(Some(Err(_))))), "the error that ended it is told");
+        } else {
+            assert_eq!(admission.counts(), counts(3, 0, 0));
+        }
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(stream)));
+        assert_eq!(dropped.load(Ordering::SeqCst), 3, "each operation");
+        assert_eq!(admission.counts(), counts(0, 0, 0));
+    }
+}

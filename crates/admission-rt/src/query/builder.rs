@@ -22,6 +22,7 @@ use crate::{AbortSignal, Admission, Attempt, Key, Provider, Retry, UnknownProvid
 /// What becomes of a source's call that is aborted: by pause, dispose, the last unsubscribe, or the
 /// attempt timeout. Its signal fires in either case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum OnAbort {
     /// It goes on, and holds its slots and its key until its future is finished (rule Q6): what a
     /// server is doing is not undone by looking away. A source that never finishes holds them for ever,

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_lock::OnceCell;
+use pin_project_lite::pin_project;
 
 use super::builder::OnAbort;
 use super::error::{AttemptError, QueryError};
@@ -20,7 +21,7 @@ use super::state::{Inner, Step};
 use crate::abort::Aborted;
 use crate::retry::{Pause, Retries};
 use crate::sleep::Sleep;
-use crate::unwind::{Unwind, quietly};
+use crate::unwind::{Quiet, Unwind, quietly};
 use crate::{AbortHandle, AbortReason, AbortSignal, Permit};
 
 /// What a cycle comes to.
@@ -131,8 +132,49 @@ impl<T, E> Drop for Running<T, E> {
     }
 }
 
-/// The task.
-pub(super) async fn run<T, E>(running: Running<T, E>, signal: AbortSignal)
+pin_project! {
+    /// The task. No panic gets out of it, for whoever polls it has nothing to do with it: neither where it
+    /// is polled nor where it is dropped.
+    pub(super) struct CycleTask<F> {
+        #[pin]
+        run: Option<F>,
+    }
+
+    impl<F> PinnedDrop for CycleTask<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            quietly(|| this.run.set(None));
+        }
+    }
+}
+
+impl<F: Future<Output = ()>> CycleTask<F> {
+    const fn new(run: F) -> Self {
+        Self { run: Some(run) }
+    }
+}
+
+impl<F: Future<Output = ()>> Future for CycleTask<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+        // One that panicked has dropped what it had, and so has ended its cycle.
+        caught(|| run.poll(cx)).unwrap_or(Poll::Ready(()))
+    }
+}
+
+/// What a cycle runs as.
+pub(super) fn task<T, E>(running: Running<T, E>, signal: AbortSignal) -> impl Future<Output = ()> + Send
+where
+    T: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    CycleTask::new(run(running, signal))
+}
+
+async fn run<T, E>(running: Running<T, E>, signal: AbortSignal)
 where
     T: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -160,18 +202,18 @@ where
     let plan = &running.query.plan;
     let shared = &plan.shared;
     let mut retries = Retries::new(plan.policy.clone());
-    let mut last = None;
+    let mut last = Quiet(None);
     loop {
         let asked = shared.now();
         let mut admit = plan.admit(&signal);
-        let answer = poll_fn(|cx| admit.poll(plan.host, cx)).await;
+        let answer = poll_fn(|cx| undisturbed(|| admit.poll(plan.host, cx))).await;
         drop(admit);
         let queued = shared.now().saturating_duration_since(asked);
         let permit = match answer {
             Ok(permit) => permit,
             Err(rejected) => {
                 times.refuse(queued);
-                return Some(Err(QueryError::rejected(rejected, last)));
+                return Some(Err(QueryError::rejected(rejected, last.0.take())));
             }
         };
         let attempt = retries.begin();
@@ -205,7 +247,7 @@ where
         };
         let Some(delay) = delay else { return Some(Err(failed.into())) };
         // What is dropped here is the error of the attempt before.
-        let before = last.replace(failed);
+        let before = last.0.replace(failed);
         quietly(|| drop(before));
         let (handle, next) = AbortHandle::new();
         signal = next;
@@ -213,7 +255,8 @@ where
         if !running.tell(status, times, Step::Fail(handle)) {
             return None;
         }
-        if Pause::new(shared.clone(), plan.host, delay, &signal).await.is_err() {
+        let mut pause = Pause::new(shared.clone(), plan.host, delay, &signal);
+        if poll_fn(|cx| undisturbed(|| Pin::new(&mut pause).poll(cx))).await.is_err() {
             // Aborted, and then this is not told any more; or no runtime to sleep in.
             return Some(Err(QueryError::Lost));
         }
@@ -321,7 +364,10 @@ impl Timer {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Duration>> {
         match &mut self.0 {
-            Some((sleep, limit)) => Pin::new(sleep).poll(cx).map(|slept| slept.is_ok().then_some(*limit)),
+            Some((sleep, limit)) => {
+                let slept = undisturbed(|| Pin::new(&mut *sleep).poll(cx));
+                slept.map(|slept| slept.is_ok().then_some(*limit))
+            }
             None => Poll::Pending,
         }
     }
@@ -333,6 +379,13 @@ impl Timer {
         }
         self.poll(cx).map(|limit| limit.map_or(Called::NoTimer, Called::TimedOut))
     }
+}
+
+/// Polls what takes a turn of the coordinator. A panic there is that of a waker whom the turn has woken: a
+/// stranger's, and the cycle is not to blame. The turn was taken all the same, and what it came to is told
+/// by another.
+fn undisturbed<A>(mut poll: impl FnMut() -> A) -> A {
+    caught(&mut poll).unwrap_or_else(poll)
 }
 
 /// Runs foreign code, the source's or the policy's; `None` if it panicked.

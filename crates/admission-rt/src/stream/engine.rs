@@ -152,7 +152,8 @@ where
                     unwind.catch(|| this.stop.fire("the stream ended early"));
                     unwind.catch(|| this.crew.dismiss());
                     unwind.catch(|| *this.outbox = Outbox::new(this.bounds.order));
-                    unwind.resume();
+                    // Nobody could tell the error after a panic of a listener's or a destructor's.
+                    unwind.swallow();
                 }
                 return Poll::Ready(Some(output));
             }

@@ -86,6 +86,15 @@ pin_project! {
         run: Option<RetryRun<R, E, Job<T, F>, Fut>>,
         future: PhantomData<fn() -> Fut>,
     }
+
+    // A destructor of the operation's that panics goes no further: it would keep whoever drops the items
+    // of a stream from dropping those behind it, permits and all.
+    impl<R, T, F, Fut, E> PinnedDrop for Work<R, T, F, Fut, E> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            quietly(|| this.run.set(None));
+        }
+    }
 }
 
 impl<R: Runtime, T, F, Fut, E> Work<R, T, F, Fut, E> {
