@@ -48,6 +48,12 @@ impl Instant {
         self.0
     }
 
+    /// The time since the origin.
+    #[must_use]
+    pub const fn since_origin(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
     /// How long ago `earlier` was, or zero if it was not.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {

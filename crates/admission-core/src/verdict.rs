@@ -143,9 +143,7 @@ fn each_in_time(
         let index = index as u16;
         let (room, hold) = match pacer {
             Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
-            Pacer::Log(log) => {
-                (room_in(log, ask, |cost| room_of(log, cost)), Hold::Log(side, index))
-            }
+            Pacer::Log(log) => (room_in(log, ask, |cost| room_of(log, cost)), Hold::Log(side, index)),
         };
         if room != Room::Now {
             found(hold, room);

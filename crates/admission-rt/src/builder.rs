@@ -70,7 +70,8 @@ impl<R: Runtime> Builder<R> {
     }
 
     /// Declares a unit beside `requests`, such as `tokens`, in which windows count and calls state
-    /// what they cost.
+    /// what they cost. A call that states none costs 0 of it, and its windows let it pass: state the cost at
+    /// every call that has one.
     pub fn unit(mut self, name: impl Into<Arc<str>>) -> Self {
         self.plan.units.push(name.into());
         self

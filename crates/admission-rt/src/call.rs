@@ -129,7 +129,9 @@ impl<R: Runtime> Call<R> {
         Run::new(self.acquire(), operation)
     }
 
-    /// Like [`run`](Self::run), for operations that may fail: one error type for both.
+    /// Like [`run`](Self::run), for operations that may fail: one error type for both. An operation that
+    /// corrects its cost (rule L8) goes through [`retry`](Self::retry), whose attempts can, or holds the
+    /// [`Permit`] itself.
     pub fn try_run<F, Fut, T, E>(self, operation: F) -> TryRun<R, F, Fut>
     where
         F: FnOnce() -> Fut,

@@ -58,7 +58,7 @@ impl<R: Runtime> IntervalLimiter<R> {
         self.with(signal).run(operation)
     }
 
-    /// Like [`run`](Self::run), for operations that may fail.
+    /// Like [`run`](Self::run), for operations that may fail. Without a signal: `limiter.call().try_run(…)`.
     pub fn try_run<F, Fut, T, E>(&self, signal: &AbortSignal, operation: F) -> TryRun<R, F, Fut>
     where
         F: FnOnce() -> Fut,

@@ -161,13 +161,18 @@ impl fmt::Display for Rejected {
             Self::Removed { provider } => {
                 return write!(f, "{}: the provider was removed", Plain(provider));
             }
+            Self::UnknownUnit(unit) if **unit == *REQUESTS => {
+                return f.write_str("a call always costs 1 of requests");
+            }
             Self::UnknownUnit(unit) => return write!(f, "unknown unit: {}", Plain(unit)),
-            Self::NoRuntime => return f.write_str("has to wait, but no runtime is running here"),
+            Self::NoRuntime => {
+                return f.write_str("has to wait, but the runtime of its handle is not running here");
+            }
             Self::ImpossibleCost { limit: Limit { kind: kind @ LimitKind::Changed, .. }, .. } => {
                 return write!(f, "its cost was above {kind}");
             }
-            Self::ImpossibleCost { limit, cost, allowed } => {
-                return write!(f, "a cost of {cost} is above the {allowed} of {}", limit.kind);
+            Self::ImpossibleCost { limit, cost, .. } => {
+                return write!(f, "a cost of {cost} is above {}", limit.kind);
             }
             Self::Exhausted { .. } => f.write_str("may not start at once")?,
             Self::MaxWait { .. } => f.write_str("the wait is too long")?,
@@ -200,6 +205,26 @@ pub enum RunError<E> {
     Rejected(Rejected),
     /// The operation's own error, as it is (rule R6).
     Operation(E),
+}
+
+impl<E> RunError<E> {
+    /// The refusal, if the operation was never called.
+    #[must_use]
+    pub const fn rejected(&self) -> Option<&Rejected> {
+        match self {
+            Self::Rejected(rejected) => Some(rejected),
+            Self::Operation(_) => None,
+        }
+    }
+
+    /// The operation's own error, if it was called.
+    #[must_use]
+    pub const fn error(&self) -> Option<&E> {
+        match self {
+            Self::Rejected(_) => None,
+            Self::Operation(error) => Some(error),
+        }
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for RunError<E> {
@@ -366,7 +391,8 @@ impl fmt::Display for Plain<'_> {
     }
 }
 
-/// A duration with one decimal at most, as one reads it in a log.
+/// A duration with one decimal at most, as one reads it in a log. Rounded up: who is told to wait for so
+/// long, and does, is not too early.
 pub(crate) struct Brief(pub(crate) Duration);
 
 impl fmt::Display for Brief {
@@ -379,7 +405,8 @@ impl fmt::Display for Brief {
             1_000_000..1_000_000_000 => (1_000_000, "ms"),
             _ => (1_000_000_000, "s"),
         };
-        let (whole, tenth) = (nanos / unit, nanos % unit * 10 / unit);
+        let tenths = nanos.div_ceil(unit / 10);
+        let (whole, tenth) = (tenths / 10, tenths % 10);
         match tenth {
             0 => write!(f, "{whole} {name}"),
             _ => write!(f, "{whole}.{tenth} {name}"),
@@ -403,7 +430,7 @@ mod tests {
             held_by: Some(github(window.clone())),
             retry_after: Some(Duration::from_millis(12_345)),
         };
-        let words = "github: queue is full, held back by 60 per 60 s; try again in 12.3 s";
+        let words = "github: queue is full, held back by 60 per 60 s; try again in 12.4 s";
         assert_eq!(full.to_string(), words);
         assert_eq!(github(window).to_string(), "provider github: 60 per 60 s");
 
@@ -411,7 +438,7 @@ mod tests {
             LimitKind::Window { limit: 90_000, window: Duration::from_millis(1_500), unit: "tokens".into() };
         let limit = Limit { scope: Scope::Client, kind: tokens };
         let above = Rejected::ImpossibleCost { limit, cost: 100_000, allowed: 90_000 };
-        let words = "client: a cost of 100000 is above the 90000 of 90000 tokens per 1.5 s";
+        let words = "client: a cost of 100000 is above 90000 tokens per 1.5 s";
         assert_eq!(above.to_string(), words);
 
         let bare = Rejected::Overflow { held_by: None, retry_after: None };
@@ -432,8 +459,9 @@ mod tests {
         assert_eq!(brief(0), "0 s");
         assert_eq!(brief(999), "999 ns");
         assert_eq!(brief(1_500), "1.5 us");
+        assert_eq!(brief(1_498_000_001), "1.5 s");
         assert_eq!(brief(50_000_000), "50 ms");
         assert_eq!(brief(60_000_000_000), "60 s");
-        assert_eq!(Brief(Duration::MAX).to_string(), "18446744073709551615.9 s");
+        assert_eq!(Brief(Duration::MAX).to_string(), "18446744073709551616 s");
     }
 }

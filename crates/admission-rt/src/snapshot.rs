@@ -22,7 +22,7 @@ use crate::rejected::{Brief, Plain, REQUESTS};
 /// open, 2 of 1024 queued, next alarm in 22.9 s
 /// scope   running  granted  queued  hand-off  cooldown  changes in  pacers
 /// client     3/32        0       2    200 ms         -           -  -
-/// github      3/8        0       2    200 ms         -      22.9 s  60/60 per 60 s (req), next in 22.9 s; 50 ms apart
+/// github      3/8        0       2    200 ms         -      22.9 s  60/60 per 60 s (req), more in 22.9 s; 50 ms apart
 /// stripe        0        0       0    200 ms    12.3 s      12.3 s  -
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -173,15 +173,15 @@ impl PacerSnapshot {
     }
 
     fn words(&self, at: Instant) -> String {
-        let (mut words, next) = match self {
-            Self::Interval { interval, next } => (format!("{} apart", Brief(*interval)), next),
+        let (mut words, what, next) = match self {
+            Self::Interval { interval, next } => (format!("{} apart", Brief(*interval)), "next", next),
             Self::Window { unit, limit, window, spent, next, .. } => {
                 let unit = if **unit == *REQUESTS { "req" } else { unit };
-                (format!("{spent}/{limit} per {} ({})", Brief(*window), Plain(unit)), next)
+                (format!("{spent}/{limit} per {} ({})", Brief(*window), Plain(unit)), "more", next)
             }
         };
         if let Some(next) = next {
-            words += &format!(", next in {}", until(*next, at));
+            words += &format!(", {what} in {}", until(*next, at));
         }
         words
     }

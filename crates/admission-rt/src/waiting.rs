@@ -22,7 +22,7 @@ use crate::{Key, Limit, LimitKind, OtherCall, Scope};
 /// Displayed it is a line for a log:
 ///
 /// ```text
-/// github, key repo-7: waits for 2.5 s, not before 12.3 s from now; held back by its key, with which a call
+/// github, key repo-7: has waited 2.5 s, not before 12.3 s from now; held back by its key, with which a call
 /// to github has run for 2.6 s; 60 per 60 s (12.3 s more)
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ impl fmt::Display for Waiting {
         if self.is_granted {
             return write!(f, ": granted after {}, and has yet to be polled", Brief(self.age));
         }
-        write!(f, ": waits for {}", Brief(self.age))?;
+        write!(f, ": has waited {}", Brief(self.age))?;
         if let Some(not_before) = self.not_before {
             write!(f, ", not before {} from now", Brief(not_before))?;
         }

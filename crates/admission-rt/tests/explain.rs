@@ -131,7 +131,7 @@ fn keys_have_their_names_while_somebody_has_them() {
     let keys: Vec<_> = waiting.iter().map(|waiting| waiting.key.clone()).collect();
     assert_eq!(keys, [Some(odd.into()), Some(u64::MAX.into()), Some(3.into()), None]);
     let words = waiting[0].to_string();
-    assert_eq!(words, "a, key line\\nbreak: waits for 0 s; held back by the client's 1 at once");
+    assert_eq!(words, "a, key line\\nbreak: has waited 0 s; held back by the client's 1 at once");
 }
 
 // rules O2, L10

@@ -520,10 +520,10 @@ fn a_snapshot_can_be_printed() {
 open, 2 of 64 queued, next alarm in 50 ms
 scope         running  granted  queued  hand-off  cooldown  changes in  pacers
 client           1/32        1       2    200 ms         -      200 ms  -
-github            1/3        0       2    200 ms         -       50 ms  2/4 per 60 s (req), next in 59 s; 50 ms apart, next in 50 ms; 5000/90000 per 60 s (tokens), next in 59 s
-stripe              0        0       0    200 ms    12.3 s      12.3 s  -
+github            1/3        0       2    200 ms         -       50 ms  2/4 per 60 s (req), more in 59 s; 50 ms apart, next in 50 ms; 5000/90000 per 60 s (tokens), more in 59 s
+stripe              0        0       0    200 ms    12.4 s      12.4 s  -
 a                   0        1       0    200 ms         -      200 ms  1/1 per 1 s (req)
-b\n\u{1b}[2J        0        0       0    200 ms         -         1 s  1/1 per 1 s (req), next in 1 s";
+b\n\u{1b}[2J        0        0       0    200 ms         -         1 s  1/1 per 1 s (req), more in 1 s";
     assert_eq!(format!("\n{seen}"), expected);
 
     let github = seen.provider("github").unwrap();
@@ -542,7 +542,7 @@ b\n\u{1b}[2J        0        0       0    200 ms         -         1 s  1/1 per 
     admission.close();
     let seen = admission.snapshot().to_string();
     assert!(seen.starts_with("closed, 0 of 64 queued\n"), "{seen}");
-    assert!(seen.contains("2/1 per 90 s (req), next in 89 s\n"), "{seen}");
+    assert!(seen.contains("2/1 per 90 s (req), more in 89 s\n"), "{seen}");
     drop(permit);
 }
 

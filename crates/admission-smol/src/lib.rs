@@ -54,6 +54,16 @@ pub type QueryBuilder<E> = admission_rt::QueryBuilder<Smol, E>;
 pub type RateLimiter = admission_rt::RateLimiter<Smol>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<Smol>;
+/// What a rate limiter is built with.
+pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Smol>;
+/// What an interval limiter is built with.
+pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Smol>;
+/// The future of an interval limiter's start.
+pub type Start = admission_rt::Start<Smol>;
+/// A call that is tried again.
+pub type RetryCall<E> = admission_rt::RetryCall<Smol, E>;
+/// The future of such a call.
+pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Smol, E, F, Fut>;
 /// A stream that is read no faster than a limiter allows.
 pub type Paced<S> = admission_rt::Paced<S, Smol>;
 

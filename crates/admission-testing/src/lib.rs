@@ -60,5 +60,15 @@ pub type QueryBuilder<E> = admission_rt::QueryBuilder<Virtual, E>;
 pub type RateLimiter = admission_rt::RateLimiter<Virtual>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<Virtual>;
+/// What a rate limiter is built with.
+pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Virtual>;
+/// What an interval limiter is built with.
+pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Virtual>;
+/// The future of an interval limiter's start.
+pub type Start = admission_rt::Start<Virtual>;
+/// A call that is tried again.
+pub type RetryCall<E> = admission_rt::RetryCall<Virtual, E>;
+/// The future of such a call.
+pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Virtual, E, F, Fut>;
 /// A stream that is read no faster than a limiter allows.
 pub type Paced<S> = admission_rt::Paced<S, Virtual>;

@@ -65,6 +65,10 @@ pub type RateLimiter = admission_rt::RateLimiter<Tokio>;
 pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Tokio>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<Tokio>;
+/// A call that is tried again.
+pub type RetryCall<E> = admission_rt::RetryCall<Tokio, E>;
+/// The future of such a call.
+pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Tokio, E, F, Fut>;
 /// What an interval limiter is built with.
 pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Tokio>;
 /// The future of an interval limiter's start.

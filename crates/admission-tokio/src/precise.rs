@@ -67,6 +67,10 @@ pub type RateLimiter = admission_rt::RateLimiter<Precise>;
 pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Precise>;
 /// The interval pacer as an object of its own.
 pub type IntervalLimiter = admission_rt::IntervalLimiter<Precise>;
+/// A call that is tried again.
+pub type RetryCall<E> = admission_rt::RetryCall<Precise, E>;
+/// The future of such a call.
+pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Precise, E, F, Fut>;
 /// What an interval limiter is built with.
 pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Precise>;
 /// The future of an interval limiter's start.

@@ -164,6 +164,9 @@
 //!
 //! # What it promises
 //!
+//! Letters and numbers such as "rule L2" on these pages name the promises that `docs/conformance.md` in the
+//! repository lists, each with its tests. In short:
+//!
 //! - Limits hold between *real starts*, in every window wherever it begins; a wake-up that is late
 //!   brings no burst.
 //! - The order is that of submission, and a call that is held back holds back only those that share

@@ -42,7 +42,7 @@ pub async fn a_call_that_waits_says_what_holds_it_back<M: Mount>() {
     assert!(told.not_before.is_some_and(|not_before| not_before <= hour));
     assert!(told.time_left.is_some_and(|time_left| time_left <= hour));
     let words = told.to_string();
-    assert!(words.starts_with("a, key repo: waits for "), "{words}");
+    assert!(words.starts_with("a, key repo: has waited "), "{words}");
     assert!(words.contains("its key, with which a call to a has run for "), "{words}");
     assert!(words.ends_with("the client's 2 at once"), "{words}");
 

@@ -103,16 +103,16 @@ pub async fn a_refusal_ends_the_cycle_and_is_no_attempt<M: Mount>() {
     let query = a.query(1).admission_timeout(t.ms(30)).retry(policy).build(puppet.source());
 
     let late = query.refresh().await.expect_err("nothing comes free");
-    assert!(late.as_rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
+    assert!(late.rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
     expect_just_past(&t, 30);
     let snapshot = query.snapshot();
     assert_eq!(snapshot.status, QueryStatus::Error);
-    assert!(snapshot.error.as_ref().and_then(QueryError::as_rejected).is_some());
+    assert!(snapshot.error.as_ref().and_then(QueryError::rejected).is_some());
     assert_eq!(snapshot.times.attempts, 0);
 
     let queued = t.call("queued", &a).await;
     let full = query.refresh().await.expect_err("the queue is full");
-    assert!(full.as_rejected().is_some_and(Rejected::is_overflow), "{full:?}");
+    assert!(full.rejected().is_some_and(Rejected::is_overflow), "{full:?}");
     running.settle().await;
     queued.settle().await;
 
@@ -136,12 +136,12 @@ pub async fn a_close_ends_what_is_queued_and_lets_run_what_runs<M: Mount>() {
     until(|| admission.counts().queued == 1).await;
     admission.close();
     let closed = outcome(waiting).await.expect_err("it was queued");
-    assert!(closed.as_rejected().is_some_and(Rejected::is_closed));
+    assert!(closed.rejected().is_some_and(Rejected::is_closed));
     assert!(call.told().is_none(), "running calls go on");
     call.answer(Err(Failed(503)));
     let refused = outcome(running).await.expect_err("there is no retry any more");
-    assert!(refused.as_rejected().is_some_and(Rejected::is_closed), "{refused:?}");
-    assert_eq!(refused.as_source().map(|error| &**error), Some(&Failed(503)), "the last attempt's error");
+    assert!(refused.rejected().is_some_and(Rejected::is_closed), "{refused:?}");
+    assert_eq!(refused.error().map(|error| &**error), Some(&Failed(503)), "the last attempt's error");
     assert_eq!((puppet.count(), other.count(), admission.counts()), (1, 0, Counts::default()));
 }
 
@@ -203,7 +203,7 @@ pub async fn when_no_retry_is_left_the_last_error_is_told<M: Mount>() {
     }
     let query = a.query("key").retry(Retry::times(2)).build(puppet.source());
     let failed = query.refresh().await.expect_err("three failures");
-    assert_eq!(failed.as_source().map(|error| error.0), Some(2));
+    assert_eq!(failed.error().map(|error| error.0), Some(2));
     assert_eq!((puppet.count(), query.snapshot().times.attempts), (3, 3));
 }
 
@@ -405,7 +405,7 @@ pub async fn a_query_has_costs<M: Mount>() {
     call.answer(Ok(1));
     outcome(waiting).await.expect("data");
     let full = query.refresh().await.expect_err("five are left, and six are needed");
-    assert!(full.as_rejected().is_some_and(Rejected::is_overflow), "{full:?}");
+    assert!(full.rejected().is_some_and(Rejected::is_overflow), "{full:?}");
     let unknown = a.query::<Failed>(2).cost("bytes", 1).build(puppet.source()).refresh().await;
     assert!(matches!(unknown, Err(QueryError::Rejected { rejected: Rejected::UnknownUnit(_), .. })));
 }

@@ -108,7 +108,7 @@ pub async fn an_aborted_source_holds_its_slots_until_it_has_finished<M: Mount>()
     query.resume();
     assert_eq!(admission.counts().running, 1);
     let late = query.refresh().await.expect_err("the old call has the key");
-    assert!(late.as_rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
+    assert!(late.rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
     expect_just_past(&t, 50);
     let patient = a.query(1).build(puppet.source());
     let waiting = refresh::<M>(&patient);
@@ -137,7 +137,7 @@ pub async fn a_source_that_never_finishes_holds_its_key<M: Mount>() {
     for round in 1..=3 {
         let later = a.query("key").admission_timeout(t.ms(20)).build(puppet.source());
         let late = later.refresh().await.expect_err("it has the key");
-        assert!(late.as_rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
+        assert!(late.rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
         expect_just_past(&t, 20 * round);
     }
     puppet.nth(1).answer(Ok(1));

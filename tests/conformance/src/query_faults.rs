@@ -196,7 +196,7 @@ pub async fn a_refresh_outside_any_runtime_is_refused<M: Mount>() {
         Pin::new(&mut refresh).poll(&mut Context::from_waker(waker))
     });
     let Poll::Ready(Err(error)) = refused.join().expect("no panic") else { panic!("nobody would wake it") };
-    assert!(matches!(error.as_rejected(), Some(admission_rt::Rejected::NoRuntime)), "{error:?}");
+    assert!(matches!(error.rejected(), Some(admission_rt::Rejected::NoRuntime)), "{error:?}");
     assert_eq!(query.snapshot().status, QueryStatus::Idle);
     assert_eq!(admission.counts(), Counts::default());
 }

@@ -209,6 +209,7 @@ fn leftmost(slab: &Slab, mut index: u32) -> u32 {
 }
 
 /// The next ticket in the line, or [`NIL`].
+#[cfg(any(audit, test))]
 fn successor(slab: &Slab, index: u32) -> u32 {
     let mut next = slab[index].right;
     if next != NIL {

@@ -73,7 +73,8 @@ impl<R: Runtime + Spawn, E> QueryBuilder<R, E> {
     /// with [`AbortReason::Timeout`](crate::AbortReason::Timeout), and the attempt has failed. For ever
     /// unless stated (rule D4).
     ///
-    /// The call itself may still run, and then holds its slots and its key ([`OnAbort::Finish`], rule
+    /// Where dropping the source's future really ends the call, as with most HTTP clients, say
+    /// [`on_abort(OnAbort::Drop)`](Self::on_abort) too. Otherwise the call itself may still run, and then holds its slots and its key ([`OnAbort::Finish`], rule
     /// Q6): a retry waits for them under its admission timeout, and without one for as long as it
     /// takes.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {

@@ -213,7 +213,7 @@ where
             Ok(permit) => permit,
             Err(rejected) => {
                 times.refuse(queued);
-                return Some(Err(QueryError::rejected(rejected, last.0.take())));
+                return Some(Err(QueryError::refused(rejected, last.0.take())));
             }
         };
         let attempt = retries.begin();

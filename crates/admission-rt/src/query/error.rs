@@ -62,13 +62,13 @@ pub enum AttemptError<E> {
 }
 
 impl<E> QueryError<E> {
-    pub(super) const fn rejected(rejected: Rejected, last: Option<AttemptError<E>>) -> Self {
+    pub(super) const fn refused(rejected: Rejected, last: Option<AttemptError<E>>) -> Self {
         Self::Rejected { rejected, last }
     }
 
     /// The refusal, if admission ended the cycle.
     #[must_use]
-    pub const fn as_rejected(&self) -> Option<&Rejected> {
+    pub const fn rejected(&self) -> Option<&Rejected> {
         match self {
             Self::Rejected { rejected, .. } => Some(rejected),
             _ => None,
@@ -77,7 +77,7 @@ impl<E> QueryError<E> {
 
     /// The source's own error: that of the last attempt, whether or not a refusal came after it.
     #[must_use]
-    pub fn as_source(&self) -> Option<&Arc<E>> {
+    pub fn error(&self) -> Option<&Arc<E>> {
         match self {
             Self::Source(error) | Self::Rejected { last: Some(AttemptError::Source(error)), .. } => {
                 Some(error)
@@ -178,11 +178,11 @@ mod tests {
     fn a_refusal_leads_to_the_error_before_it() {
         let rejected = Rejected::Overflow { held_by: None, retry_after: None };
         let last = AttemptError::Source(Arc::new(io::Error::other("503")));
-        let error = QueryError::rejected(rejected.clone(), Some(last));
+        let error = QueryError::refused(rejected.clone(), Some(last));
         assert_eq!(error.to_string(), "queue is full");
         assert_eq!(error.source().unwrap().to_string(), "503");
-        assert_eq!(error.as_source().unwrap().to_string(), "503");
-        assert!(error.clone().as_rejected().unwrap().is_overflow());
+        assert_eq!(error.error().unwrap().to_string(), "503");
+        assert!(error.clone().rejected().unwrap().is_overflow());
 
         let never = QueryError::<io::Error>::rejected(rejected, None);
         assert!(never.source().is_none());
@@ -195,6 +195,6 @@ mod tests {
         struct Bare;
         let error = QueryError::Source(Arc::new(Bare));
         let other = error.clone();
-        assert!(Arc::ptr_eq(error.as_source().unwrap(), other.as_source().unwrap()));
+        assert!(Arc::ptr_eq(error.error().unwrap(), other.error().unwrap()));
     }
 }

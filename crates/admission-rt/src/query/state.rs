@@ -337,7 +337,7 @@ impl<T: Send + Sync + 'static, E: Send + Sync + 'static> Inner<T, E> {
             return Ok(current.cycle.clone());
         }
         if !has_runtime {
-            return Err(QueryError::rejected(Rejected::NoRuntime, None));
+            return Err(QueryError::refused(Rejected::NoRuntime, None));
         }
         let cycle = Cycle::new();
         let (handle, signal) = AbortHandle::new();

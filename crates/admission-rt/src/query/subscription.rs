@@ -37,6 +37,12 @@ impl<T, E> Subscription<T, E> {
         Self { query, seat, seen: 0, is_over: false }
     }
 
+    /// The next snapshot: the newest one that this subscriber has not seen, once there is one; `None` when
+    /// the query is disposed of. Cancel safe. Needs no library of streams.
+    pub async fn next(&mut self) -> Option<Arc<QuerySnapshot<T, E>>> {
+        std::future::poll_fn(|cx| self.poll_snapshot(cx)).await
+    }
+
     /// Like `poll_next`, without a pin.
     pub fn poll_snapshot(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<QuerySnapshot<T, E>>>> {
         if self.is_over {

@@ -87,7 +87,8 @@ impl<E> Retry<E> {
     }
 
     /// Retries only after these errors; after every error unless stated. Asked once for each error
-    /// that could be retried, and never about a refusal (rules E5, Q3).
+    /// that could be retried, and never about a refusal (rules E5, Q3). The closure's argument wants its type
+    /// written out: `|error: &MyError|`.
     #[must_use]
     pub fn when(self, is_transient: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
         self.with(|policy| policy.when = Some(Arc::new(is_transient)))

@@ -18,10 +18,10 @@ use super::{Calls, DrivenMap, PerItem, SpawnedMap};
 use crate::runtime::{Runtime, Spawn};
 use crate::{AbortHandle, AbortSignal, Attempt, Call, Retry};
 
-/// A stream whose items are to be worked on, each when its turn comes; made by
-/// [`map_admitted`](super::AdmissionStreamExt::map_admitted). It becomes a stream with
-/// [`spawned`](Self::spawned) or [`driven`](Self::driven).
-#[must_use = "it is no stream before `spawned` or `driven`"]
+/// Not a stream until you say [`spawned`](Self::spawned) or [`driven`](Self::driven): the options of one whose
+/// items are worked on, each when its turn comes. Made by
+/// [`map_admitted`](super::AdmissionStreamExt::map_admitted).
+#[must_use = "not a stream until you say `spawned()` or `driven()`"]
 pub struct MapAdmitted<S: Stream, C, F, E> {
     source: S,
     calls: C,
