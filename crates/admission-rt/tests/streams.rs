@@ -456,3 +456,38 @@ fn streams_go_where_their_parts_go() {
     let debug = format!("{:?} {:?} {:?}", map(), map().driven(), map().concurrency(0).capacity(0).spawned());
     assert!(debug.contains("concurrency: 1, capacity: 1"), "{debug}");
 }
+
+/// Panics when it is dropped, unless that would end the process.
+struct Explosive;
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+// rules W5, W7
+#[test]
+fn operations_whose_destructors_panic_leave_the_others_of_a_driven_stream_nothing() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = provider(&world, 3);
+    let held = Arc::new(());
+    let operation = |item: u32, _: Attempt| {
+        let (bomb, held) = ((item != 9).then(|| Explosive), Arc::clone(&held));
+        poll_fn(move |_| {
+            let _ = (&bomb, &held);
+            if item == 9 { Poll::Ready(Err::<u32, _>(Failed)) } else { Poll::Pending }
+        })
+    };
+    // Dropped.
+    let mut stream = iter(0..3).map_admitted(&a, operation).concurrency(3).driven();
+    assert!(poll(&mut stream).is_pending());
+    assert_eq!(admission.counts(), counts(3, 0, 0));
+    drop(stream);
+    assert_eq!((admission.counts(), Arc::strong_count(&held)), (counts(0, 0, 0), 1));
+    // Ended early.
+    let mut stream = iter([0, 1, 9]).try_map_admitted(&a, operation).concurrency(3).as_completed().driven();
+    assert!(matches!(poll(&mut stream), Poll::Ready(Some(Err(_)))), "and nothing panics");
+    assert_eq!((admission.counts(), Arc::strong_count(&held)), (counts(0, 0, 0), 1));
+}

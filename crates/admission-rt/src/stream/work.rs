@@ -86,6 +86,13 @@ pin_project! {
         run: Option<RetryRun<R, E, Job<T, F>, Fut>>,
         future: PhantomData<fn() -> Fut>,
     }
+
+    // Whoever has it may have others, and those must not be left behind by one that panics on its way.
+    impl<R, T, F, Fut, E> PinnedDrop for Work<R, T, F, Fut, E> {
+        fn drop(this: Pin<&mut Self>) {
+            quietly(|| this.project().run.set(None));
+        }
+    }
 }
 
 impl<R: Runtime, T, F, Fut, E> Work<R, T, F, Fut, E> {
