@@ -491,3 +491,32 @@ fn operations_whose_destructors_panic_leave_the_others_of_a_driven_stream_nothin
     assert!(matches!(poll(&mut stream), Poll::Ready(Some(Err(_)))), "and nothing panics");
     assert_eq!((admission.counts(), Arc::strong_count(&held)), (counts(0, 0, 0), 1));
 }
+
+// rules I4, W5
+#[test]
+fn an_item_whose_destructor_panics_takes_no_output_along() {
+    #[derive(Clone)]
+    struct Item(Arc<Mutex<u32>>);
+    impl Drop for Item {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() += 1;
+            // The one that the stream keeps for other attempts.
+            assert!(*self.0.lock().unwrap() != 2, "dropped");
+        }
+    }
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = provider(&world, 1);
+    let items = || iter([Item(Arc::default())]);
+    let operation = |item: Item, _: Attempt| {
+        drop(item);
+        ready(Ok::<_, Failed>(7))
+    };
+    let mut driven = items().map_admitted(&a, operation).retry(Retry::times(1)).driven();
+    assert_eq!(value(poll(&mut driven)), 7);
+    let mut spawned = items().map_admitted(&a, operation).retry(Retry::times(1)).spawned();
+    assert!(poll(&mut spawned).is_pending());
+    world.run();
+    assert_eq!(value(poll(&mut spawned)), 7);
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}

@@ -138,7 +138,11 @@ where
     E: Send + Sync + 'static,
 {
     let mut times = CycleTimes::default();
-    if let Some(outcome) = attempts(&running, signal, &mut times).await {
+    let mut kept = Kept { retries: Retries::new(running.query.plan.policy.clone()), last: None };
+    let outcome = attempts(&running, signal, &mut times, &mut kept).await;
+    // Before the outcome is told, and not with it: it is nobody's business what becomes of an old error.
+    drop(kept);
+    if let Some(outcome) = outcome {
         let times = Arc::new(times);
         let outcome = outcome.map(|(data, received_at)| Fetched { data, received_at, times: times.clone() });
         running.query.finish(&running.cycle, outcome, times);
@@ -147,11 +151,25 @@ where
     quietly(|| drop(running));
 }
 
+/// What is kept from attempt to attempt: a user's iterator, and a user's error.
+struct Kept<E> {
+    retries: Retries<E>,
+    last: Option<AttemptError<E>>,
+}
+
+impl<E> Drop for Kept<E> {
+    fn drop(&mut self) {
+        quietly(|| self.last = None);
+        quietly(|| self.retries.end());
+    }
+}
+
 /// Attempt after attempt. `None` if the cycle was ended from outside.
 async fn attempts<T, E>(
     running: &Running<T, E>,
     mut signal: AbortSignal,
     times: &mut CycleTimes,
+    Kept { retries, last }: &mut Kept<E>,
 ) -> Option<Result<(Arc<T>, std::time::SystemTime), QueryError<E>>>
 where
     T: Send + Sync + 'static,
@@ -159,8 +177,6 @@ where
 {
     let plan = &running.query.plan;
     let shared = &plan.shared;
-    let mut retries = Retries::new(plan.policy.clone());
-    let mut last = None;
     loop {
         let asked = shared.now();
         let mut admit = plan.admit(&signal);
@@ -171,7 +187,7 @@ where
             Ok(permit) => permit,
             Err(rejected) => {
                 times.refuse(queued);
-                return Some(Err(QueryError::rejected(rejected, last)));
+                return Some(Err(QueryError::rejected(rejected, last.take())));
             }
         };
         let attempt = retries.begin();
@@ -197,7 +213,10 @@ where
                 let error = Arc::new(error);
                 match caught(|| retries.after_cooled(&error, cooldown)) {
                     Some(delay) => (AttemptError::Source(error), delay),
-                    None => return Some(Err(QueryError::Panicked)),
+                    None => {
+                        quietly(|| drop(error));
+                        return Some(Err(QueryError::Panicked));
+                    }
                 }
             }
             Called::Ended(What::Panicked) => return Some(Err(QueryError::Panicked)),

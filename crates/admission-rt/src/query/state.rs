@@ -14,7 +14,7 @@ use super::error::QueryError;
 use super::invocation::Invocation;
 use super::snapshot::{CycleTimes, QuerySnapshot, QueryStatus};
 use crate::slab::Slab;
-use crate::unwind::Unwind;
+use crate::unwind::{Unwind, quietly};
 use crate::{AbortHandle, AbortReason, Rejected};
 
 pub(super) struct Inner<T, E> {
@@ -110,6 +110,7 @@ impl<T, E> Inner<T, E> {
         let mut state = self.lock();
         if !state.is_current(cycle) {
             drop(state);
+            quietly(|| drop(outcome));
             return;
         }
         let current = state.cycle.take();
