@@ -494,3 +494,61 @@ fn no_panic_gets_out_of_a_cycles_task() {
         assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None));
     }
 }
+
+// rules Q5, W5
+#[test]
+fn an_old_error_whose_destructor_panics_takes_no_data_along() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the error's own");
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    for on_abort in BOTH {
+        let held = Arc::new(());
+        let inside = held.clone();
+        let calls = AtomicUsize::new(0);
+        let policy = Retry::times(2).delay(ms(1));
+        let query: Query<Arc<()>, Bomb> = a.query(1).on_abort(on_abort).retry(policy).build(move |_| {
+            let is_late = calls.fetch_add(1, Ordering::SeqCst) == 2;
+            std::future::ready(if is_late { Ok(inside.clone()) } else { Err(Bomb) })
+        });
+        let mut waiting = Task::waiting(query.refresh());
+        for _ in 0..3 {
+            world.run();
+            let now = world.now_millis();
+            world.advance_to(now + 1);
+        }
+        assert!(waiting.ready().is_ok());
+        assert_eq!(query.snapshot().status, QueryStatus::Data);
+        assert_eq!(admission.counts(), counts(0, 0, 0));
+        drop((query, waiting));
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}
+
+// rules Q4, W5
+#[test]
+fn a_cycle_that_is_dropped_with_its_runtime_says_so_whatever_its_error_does() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the error's own");
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let policy = Retry::times(2).delay(ms(1));
+    let query: Query<u32, Bomb> = a.query(1).retry(policy).build(|_| std::future::ready(Err(Bomb)));
+    let mut waiting = Task::waiting(query.refresh());
+    world.run();
+    world.end_tasks();
+    assert!(matches!(waiting.ready(), Err(QueryError::Lost)));
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None));
+}

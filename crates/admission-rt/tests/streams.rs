@@ -500,3 +500,67 @@ fn an_operation_that_panics_when_it_is_dropped_costs_the_others_nothing() {
         assert_eq!(admission.counts(), counts(0, 0, 0));
     }
 }
+
+/// Panics when it is dropped, unless that would end the process.
+struct Explosive;
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+// rules W5, W7
+#[test]
+fn operations_whose_destructors_panic_leave_the_others_of_a_driven_stream_nothing() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = provider(&world, 3);
+    let held = Arc::new(());
+    let operation = |item: u32, _: Attempt| {
+        let (bomb, held) = ((item != 9).then(|| Explosive), Arc::clone(&held));
+        poll_fn(move |_| {
+            let _ = (&bomb, &held);
+            if item == 9 { Poll::Ready(Err::<u32, _>(Failed)) } else { Poll::Pending }
+        })
+    };
+    // Dropped.
+    let mut stream = iter(0..3).map_admitted(&a, operation).concurrency(3).driven();
+    assert!(poll(&mut stream).is_pending());
+    assert_eq!(admission.counts(), counts(3, 0, 0));
+    drop(stream);
+    assert_eq!((admission.counts(), Arc::strong_count(&held)), (counts(0, 0, 0), 1));
+    // Ended early.
+    let mut stream = iter([0, 1, 9]).try_map_admitted(&a, operation).concurrency(3).as_completed().driven();
+    assert!(matches!(poll(&mut stream), Poll::Ready(Some(Err(_)))), "and nothing panics");
+    assert_eq!((admission.counts(), Arc::strong_count(&held)), (counts(0, 0, 0), 1));
+}
+
+// rules I4, W5
+#[test]
+fn an_item_whose_destructor_panics_takes_no_output_along() {
+    #[derive(Clone)]
+    struct Item(Arc<Mutex<u32>>);
+    impl Drop for Item {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() += 1;
+            // The one that the stream keeps for other attempts.
+            assert!(*self.0.lock().unwrap() != 2, "dropped");
+        }
+    }
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = provider(&world, 1);
+    let items = || iter([Item(Arc::default())]);
+    let operation = |item: Item, _: Attempt| {
+        drop(item);
+        ready(Ok::<_, Failed>(7))
+    };
+    let mut driven = items().map_admitted(&a, operation).retry(Retry::times(1)).driven();
+    assert_eq!(value(poll(&mut driven)), 7);
+    let mut spawned = items().map_admitted(&a, operation).retry(Retry::times(1)).spawned();
+    assert!(poll(&mut spawned).is_pending());
+    world.run();
+    assert_eq!(value(poll(&mut spawned)), 7);
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}

@@ -245,6 +245,11 @@ impl<E> Retries<E> {
         self.next_delay(is_retried, rejected.retry_after())
     }
 
+    /// There are no more: lets go of the user's iterator.
+    pub(crate) fn end(&mut self) {
+        self.delays = None;
+    }
+
     fn is_spent(&self) -> bool {
         self.policy.policy.times.is_some_and(|times| self.retries >= times)
     }

@@ -222,6 +222,10 @@ impl World {
         self.clock.clone()
     }
 
+    pub(crate) fn now_millis(&self) -> u64 {
+        self.clock.now().as_nanos() / 1_000_000
+    }
+
     /// Moves the clock, and rings nothing.
     pub(crate) fn set(&self, millis: u64) {
         self.set_nanos(millis * 1_000_000);
@@ -300,6 +304,56 @@ impl World {
                 self.tasks.lock().unwrap().push(task);
             }
         }
+    }
+
+    /// How many of these tasks there are, and how many of them were woken.
+    pub(crate) fn task_counts(&self) -> (usize, usize) {
+        let tasks = self.tasks.lock().unwrap();
+        let woken = tasks.iter().filter(|task| task.seen != Some(task.wakes.count()));
+        (tasks.len(), woken.count())
+    }
+
+    /// Polls one of these tasks, as a runtime does that survives its panics: the first that was woken after
+    /// so many others, or one that was not. The panic of one that is gone by it.
+    pub(crate) fn run_nth(&self, nth: usize, is_woken: bool) -> Result<(), Box<dyn std::any::Any + Send>> {
+        let mut tasks = self.tasks.lock().unwrap();
+        let fits = |task: &Spawned| !is_woken || task.seen != Some(task.wakes.count());
+        let place = tasks.iter().enumerate().filter(|(_, task)| fits(task)).nth(nth);
+        let Some((place, _)) = place else { return Ok(()) };
+        let mut task = tasks.remove(place);
+        drop(tasks);
+        task.seen = Some(task.wakes.count());
+        let waker = Waker::from(task.wakes.clone());
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            task.future.as_mut().poll(&mut Context::from_waker(&waker))
+        }));
+        if let Ok(Poll::Pending) = polled {
+            self.tasks.lock().unwrap().push(task);
+            return Ok(());
+        }
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(task)));
+        polled.map(|_| ()).and(dropped)
+    }
+
+    /// Rings every alarm, due or not.
+    pub(crate) fn ring_all(&self) {
+        let faces = self.faces.lock().unwrap().clone();
+        for face in faces {
+            face.state.lock().unwrap().due = None;
+            face.bell.ring();
+        }
+    }
+
+    /// Loses what is armed: it will not ring.
+    pub(crate) fn forget_alarms(&self) {
+        for face in self.faces.lock().unwrap().iter() {
+            face.state.lock().unwrap().due = None;
+        }
+    }
+
+    /// When the first alarm rings.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.faces.lock().unwrap().iter().filter_map(|face| face.due()).min()
     }
 
     /// Polls every one of these tasks once, woken or not; says how many are left.
