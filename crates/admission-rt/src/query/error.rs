@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(error.error().unwrap().to_string(), "503");
         assert!(error.clone().rejected().unwrap().is_overflow());
 
-        let never = QueryError::<io::Error>::rejected(rejected, None);
+        let never = QueryError::<io::Error>::refused(rejected, None);
         assert!(never.source().is_none());
         let late = QueryError::<io::Error>::AttemptTimeout { limit: Duration::from_millis(1_500) };
         assert_eq!(late.to_string(), "no answer within 1.5 s");

@@ -15,6 +15,7 @@ use std::time::Duration;
 use backon::BackoffBuilder;
 
 use crate::Rejected;
+use crate::unwind::Quiet;
 
 pub use error::RetryError;
 pub(crate) use pause::Pause;
@@ -194,15 +195,15 @@ impl<E> Clone for Policy<E> {
 /// Its methods call user code: with no lock held, and in a state that may be left by a panic.
 pub(crate) struct Retries<E> {
     policy: Retry<E>,
-    /// Not there before the first retry.
-    delays: Option<Delays>,
+    /// Not there before the first retry. A user's iterator: what its destructor does costs nobody the outcome.
+    delays: Quiet<Delays>,
     attempts: u32,
     retries: u32,
 }
 
 impl<E> Retries<E> {
     pub(crate) const fn new(policy: Retry<E>) -> Self {
-        Self { policy, delays: None, attempts: 0, retries: 0 }
+        Self { policy, delays: Quiet(None), attempts: 0, retries: 0 }
     }
 
     /// An attempt begins: its number, 1 for the first.
@@ -245,11 +246,6 @@ impl<E> Retries<E> {
         self.next_delay(is_retried, rejected.retry_after())
     }
 
-    /// There are no more: lets go of the user's iterator.
-    pub(crate) fn end(&mut self) {
-        self.delays = None;
-    }
-
     fn is_spent(&self) -> bool {
         self.policy.policy.times.is_some_and(|times| self.retries >= times)
     }
@@ -260,7 +256,7 @@ impl<E> Retries<E> {
         }
         let policy = &*self.policy.policy;
         let delay = match &policy.backoff {
-            Some(backoff) => self.delays.get_or_insert_with(|| backoff()).next()?,
+            Some(backoff) => self.delays.0.get_or_insert_with(|| backoff()).next()?,
             None => Duration::ZERO,
         };
         self.retries = self.retries.saturating_add(1);

@@ -121,7 +121,8 @@ where
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Pending };
             let answer = ready!(run.poll_with(cx, Job::call));
-            this.run.set(None);
+            // The answer stands, whatever the item does on its way.
+            quietly(|| this.run.set(None));
             Poll::Ready(Outcome::Done(answer.map_err(ItemError::Call)))
         }));
         let outcome = match caught {
