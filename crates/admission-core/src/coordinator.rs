@@ -9,15 +9,15 @@
 mod audit;
 mod explain;
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::event::Events;
 use crate::handoff::HandOff;
 use crate::heap::Heap;
 use crate::providers::{Providers, Standing};
-use crate::queue::{Ending, Flags, NIL, Queue, Rank, State, add_costs};
+use crate::queue::{Changed, Ending, Flags, NIL, Queue, Rank, State};
 use crate::scope::{Ask, Pacer, Scope};
 use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::time::nanos;
@@ -238,11 +238,9 @@ pub struct Coordinator {
     /// The providers whose oldest ticket only time holds back, by the instant.
     timed: Heap,
     hand_off: HandOff,
-    events: VecDeque<Event>,
+    events: Events,
     /// Slot numbers that are being sorted; empty between calls.
     batch: Vec<u32>,
-    /// The costs of a newcomer that is being judged.
-    newcomer_costs: Vec<u64>,
 }
 
 impl Coordinator {
@@ -276,27 +274,23 @@ impl Coordinator {
                 tickets as usize,
                 config.max_wait.is_some(),
             )?,
-            ready: Heap::default(),
-            timed: Heap::default(),
+            ready: Heap::new(),
+            timed: Heap::new(),
             hand_off: HandOff::try_new(config.hand_off)?,
-            events: VecDeque::new(),
+            events: Events::new(),
             batch: Vec::new(),
-            newcomer_costs: Vec::new(),
             providers: Providers::try_new(providers, config.template.clone()),
             starts: 0,
         };
         let events = config.max_queued.min(RESERVED_EVENTS) as usize;
         let providers = coordinator.providers.len() as usize;
-        let more_units = usize::from(config.units) - 1;
         coordinator
             .ready
             .try_reserve(providers)
             .and_then(|()| coordinator.timed.try_reserve(providers))
-            .and_then(|()| coordinator.events.try_reserve_exact(events))
+            .and_then(|()| coordinator.events.try_reserve(events))
             .and_then(|()| coordinator.batch.try_reserve_exact(events))
-            .and_then(|()| coordinator.newcomer_costs.try_reserve_exact(more_units))
             .map_err(|_| ConfigError::OutOfMemory)?;
-        coordinator.newcomer_costs.resize(more_units, 0);
         Ok(coordinator)
     }
 
@@ -316,7 +310,8 @@ impl Coordinator {
     ///
     /// O(log providers), and O(log queued) for one that has a deadline, however many wait.
     pub fn request(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
-        let now = self.pass_time(now);
+        let now = self.see(now);
+        self.pass_time_to(now);
         let outcome = self.admit(request, now);
         self.grant_due(NIL, now);
         self.end_call();
@@ -386,15 +381,19 @@ impl Coordinator {
     pub fn handle_release(&mut self, ticket: TicketId, now: Instant) {
         let now = self.see(now);
         let found = self.queue.find(ticket);
-        let is_running = found.is_some_and(|index| self.queue.slot(index).state == State::Running);
-        if let Some(index) = found.filter(|_| !is_running) {
-            self.withdraw(index, now);
-            self.queue.forget(index);
-        }
-        self.pass_time(now);
-        if let Some(index) = found.filter(|_| is_running) {
-            self.settle(index, now);
-            self.queue.forget(index);
+        match found.filter(|&index| self.queue.slot(index).state == State::Running) {
+            Some(index) => {
+                self.pass_time_to(now);
+                self.settle(index, now);
+                self.queue.forget(index);
+            }
+            None => {
+                if let Some(index) = found {
+                    self.withdraw(index, now);
+                    self.queue.forget(index);
+                }
+                self.pass_time(now);
+            }
         }
         self.grant_due(NIL, now);
         self.end_call();
@@ -666,7 +665,7 @@ impl Coordinator {
     /// What happened, in order; `None` once all has been told. Any other call may add to it.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop()
     }
 
     /// The next instant at which time alone may change something: strictly after every `now` seen
@@ -681,23 +680,21 @@ impl Coordinator {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let now = self.seen;
         let mut next = Instant::NEVER;
-        if let Some(deadline) = self.queue.first_deadline() {
-            // At the deadline itself a grant wins (rule W2).
-            next = next.min(deadline.plus(1));
-        }
+        // At the deadline itself a grant wins (rule W2).
+        next = next.min(self.queue.first_deadline().plus(1));
         if self.queue.queued() > 0 || self.is_idle_watched {
             next = next.min(self.hand_off.first_due(self.queue.slab()).unwrap_or(Instant::NEVER));
         }
         if held_whoever_asks(&self.client, Side::Client).is_none() {
             if let Some((_, provider)) = self.ready.peek() {
-                let ask = self.queue.ask(self.queue.front(provider), Side::Client);
+                let ask = self.queue.ask(self.queue.front(provider));
                 if let Verdict::Until(at, _) = judge(&self.client, Side::Client, ask, now) {
                     next = next.min(at);
                 }
             }
             if let Some((at, _)) = self.timed.peek() {
                 // Whatever it costs, the client's intervals hold it back as well.
-                let opening = Opening::of(&self.client, Side::Client, Ask::NoLog, now);
+                let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
                 next = next.min(Instant::from_nanos(at).max(opening.at));
             }
         }
@@ -810,7 +807,7 @@ impl Coordinator {
     }
 
     fn units(&self) -> u16 {
-        self.newcomer_costs.len() as u16 + 1
+        self.queue.units()
     }
 
     /// Whether a provider is here, or can be made (rule L10).
@@ -926,8 +923,8 @@ impl Coordinator {
     /// Ends a waiting ticket that costs more than a log ever allows; says whether it does.
     fn end_if_impossible(&mut self, index: u32, now: Instant) -> bool {
         let scope = &self.providers[self.queue.place(index)];
-        let hold = impossible(&self.client, Side::Client, self.queue.ask(index, Side::Client))
-            .or_else(|| impossible(scope, Side::Provider, self.queue.ask(index, Side::Provider)));
+        let hold = impossible(&self.client, Side::Client, self.queue.ask(index))
+            .or_else(|| impossible(scope, Side::Provider, self.queue.ask(index)));
         if hold.is_some() {
             self.queue.leave(index);
             self.end(index, Reason::ImpossibleCost, hold, now);
@@ -946,7 +943,6 @@ impl Coordinator {
 
     /// Gives a scope other limits.
     fn adapt(&mut self, place: Option<u32>, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
-        let side = place.map_or(Side::Client, |_| Side::Provider);
         let oldest = self.oldest_start(place);
         let number = self.number_of(place);
         let queue = &self.queue;
@@ -960,7 +956,7 @@ impl Coordinator {
         };
         scope.adapt(limits, oldest, self.starts, now).map_err(ChangeError::Limits)?;
         for index in queue.slots().filter(is_granted) {
-            scope.hold(queue.ask(index, side));
+            scope.hold(queue.ask(index));
         }
         Ok(())
     }
@@ -982,10 +978,10 @@ impl Coordinator {
         }
         let slot = *self.queue.slot(index);
         let number = slot.start_number();
-        self.client.correct(self.queue.ask(index, Side::Client), unit, cost, number, slot.since(), now);
+        self.client.correct(self.queue.ask(index), unit, cost, number, slot.since(), now);
         let place = self.queue.place(index);
         let scope = &mut self.providers[place];
-        scope.correct(self.queue.ask(index, Side::Provider), unit, cost, number, slot.since(), now);
+        scope.correct(self.queue.ask(index), unit, cost, number, slot.since(), now);
         self.queue.correct_cost(index, unit, cost);
         self.queue.mark_changed(place);
         Ok(())
@@ -1026,27 +1022,33 @@ impl Coordinator {
 
     /// What time does by itself, whatever the timers did (rule W6): take-backs, then expiries. What
     /// it opens is left to [`Self::grant_due`].
-    #[inline(always)]
     fn pass_time(&mut self, now: Instant) -> Instant {
         let now = self.see(now);
-        let is_due = self.timed.peek().is_some_and(|(at, _)| Instant::from_nanos(at) <= now)
+        self.pass_time_to(now);
+        now
+    }
+
+    /// The same for a time that was seen already.
+    #[inline(always)]
+    fn pass_time_to(&mut self, now: Instant) {
+        let is_due = Instant::from_nanos(self.timed.least()) <= now
             || self.client.granted > 0
-            || self.queue.first_deadline().is_some_and(|deadline| deadline < now);
+            || self.queue.first_deadline() < now;
         if is_due {
             self.act_on_time(now);
         }
         self.judge_changed(now);
         self.providers.look(now);
-        if self.providers.next_gone().is_some() {
+        if self.providers.is_any_gone() {
             self.forget_some();
         }
-        now
     }
 
     /// Someone's time may have come: of one that only time held back, of a grant, of a deadline.
     #[inline(never)]
     fn act_on_time(&mut self, now: Instant) {
-        while let Some((_, provider)) = self.timed.peek().filter(|&(at, _)| Instant::from_nanos(at) <= now) {
+        while Instant::from_nanos(self.timed.least()) <= now {
+            let Some((_, provider)) = self.timed.peek() else { break };
             self.timed.remove(provider);
             self.queue.note_time(provider);
         }
@@ -1056,7 +1058,7 @@ impl Coordinator {
                 self.take_back_batch(TakenBack::Unpolled, now);
             }
         }
-        if self.queue.first_deadline().is_some_and(|deadline| deadline < now) {
+        if self.queue.first_deadline() < now {
             self.expire(now);
         }
     }
@@ -1072,7 +1074,7 @@ impl Coordinator {
 
     /// Nothing is left of a provider, and the last one takes its place.
     fn forget(&mut self, place: u32) {
-        self.events.push_back(Event::Forgotten(ProviderId(self.providers.number(place))));
+        self.events.push(Event::Forgotten(ProviderId(self.providers.number(place))));
         self.providers.forget(place);
         self.timed.remove(place);
         self.ready.remove(place);
@@ -1109,8 +1111,8 @@ impl Coordinator {
     fn give_back(&mut self, index: u32) {
         let provider = self.queue.place(index);
         self.hand_off.remove(self.queue.slab_mut(), index);
-        self.client.take_back(self.queue.ask(index, Side::Client));
-        self.providers[provider].take_back(self.queue.ask(index, Side::Provider));
+        self.client.take_back(self.queue.ask(index));
+        self.providers[provider].take_back(self.queue.ask(index));
     }
 
     /// Takes the grants in the batch back.
@@ -1128,7 +1130,7 @@ impl Coordinator {
             }
             self.queue.requeue(index, unpolled);
             self.queue.mark_changed(provider);
-            self.events.push_back(Event::TakenBack(self.queue.ticket(index)));
+            self.events.push(Event::TakenBack(self.queue.ticket(index)));
             if self.is_closed {
                 // A grant that is taken back after the close ends as closed (rule W4).
                 self.queue.leave(index);
@@ -1174,11 +1176,13 @@ impl Coordinator {
 
     #[inline(never)]
     fn judge_each_changed(&mut self, now: Instant) {
-        while let Some(provider) = self.queue.next_changed() {
-            self.rest_if_fleeting(provider);
-            let front = self.queue.front(provider);
+        while let Some(changed) = self.queue.next_changed() {
+            let Changed { place: provider, front, rank: before, is_fleeting } = changed;
+            if is_fleeting {
+                self.rest(provider);
+            }
             let verdict = (front != NIL).then(|| {
-                let ask = self.queue.ask(front, Side::Provider);
+                let ask = self.queue.ask(front);
                 judge(&self.providers[provider], Side::Provider, ask, now)
             });
             let rank = match verdict {
@@ -1186,12 +1190,13 @@ impl Coordinator {
                 Some(Verdict::Until(at, _)) if at < Instant::NEVER => Rank::Timed,
                 _ => Rank::Held,
             };
-            let before = self.queue.note_rank(provider, rank);
-            if before == Rank::Ready && rank != Rank::Ready {
-                self.ready.remove(provider);
-            }
-            if before == Rank::Timed && rank != Rank::Timed {
-                self.timed.remove(provider);
+            if rank != before {
+                self.queue.note_rank(provider, rank);
+                match before {
+                    Rank::Ready => self.ready.remove(provider),
+                    Rank::Timed => self.timed.remove(provider),
+                    Rank::Held => {}
+                }
             }
             match verdict {
                 Some(Verdict::Go) => self.ready.set(provider, self.queue.slot(front).seq),
@@ -1202,107 +1207,150 @@ impl Coordinator {
     }
 
     /// Notes whether a provider is at rest, if it is one that is forgotten some day.
-    #[inline]
-    fn rest_if_fleeting(&mut self, provider: u32) {
-        if self.queue.is_fleeting(provider) {
-            let scope = &self.providers[provider];
-            let has_tickets = self.queue.queued_at(provider) + scope.running + scope.granted > 0;
-            let fades = self.providers.rest(provider, has_tickets);
-            self.queue.note_fleeting(provider, fades);
-        }
+    #[inline(never)]
+    fn rest(&mut self, provider: u32) {
+        let scope = &self.providers[provider];
+        let has_tickets = self.queue.queued_at(provider) + scope.running + scope.granted > 0;
+        let fades = self.providers.rest(provider, has_tickets);
+        self.queue.note_fleeting(provider, fades);
     }
 
-    /// The queued ticket that is to go next, if one may go now.
+    /// The provider whose oldest ticket is to go next, if one may go now.
     #[inline(always)]
-    fn next_due(&mut self, now: Instant) -> Option<(u32, u32)> {
+    fn next_due(&mut self, now: Instant) -> Option<u32> {
         self.judge_changed(now);
         let (_, place) = self.ready.peek()?;
-        let index = self.queue.front(place);
-        let ask = self.queue.ask(index, Side::Client);
-        (judge(&self.client, Side::Client, ask, now) == Verdict::Go).then_some((index, place))
+        let ask = self.queue.ask(self.queue.front(place));
+        (judge(&self.client, Side::Client, ask, now) == Verdict::Go).then_some(place)
     }
 
     /// Grants whoever may go, in the order of submission. The waiter whose caller is running starts
     /// when its turn comes (rule S4).
     #[inline]
     fn grant_due(&mut self, waiter: u32, now: Instant) {
-        if self.queue.has_changed() || self.ready.peek().is_some() {
+        let may_any_go =
+            self.ready.least() < u64::MAX && held_whoever_asks(&self.client, Side::Client).is_none();
+        if may_any_go || self.queue.has_changed() {
             self.grant_each_due(waiter, now);
         }
     }
 
     #[inline(never)]
     fn grant_each_due(&mut self, waiter: u32, now: Instant) {
-        while let Some((index, place)) = self.next_due(now) {
-            self.queue.take(index, place);
+        while let Some(place) = self.next_due(now) {
+            let index = self.queue.take_first(place);
             self.grant(index, place, now);
             if index == waiter {
                 self.start(index, now);
             } else {
-                self.events.push_back(Event::Granted(self.queue.ticket(index)));
+                self.events.push(Event::Granted(self.queue.ticket(index)));
             }
         }
     }
 
+    #[inline(always)]
     fn admit(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
         let refuse = |reason| Err(Refusal::new(reason));
         if self.is_closed {
             return refuse(Reason::Closed);
         }
-        let has_more_units = !self.newcomer_costs.is_empty();
-        let is_unit_unknown = request.costs.iter().any(|(unit, _)| unit.index() > self.newcomer_costs.len());
-        if is_unit_unknown && self.can_have(request.provider) {
+        if !request.costs.is_empty() && self.is_unit_unknown(request) {
             return refuse(Reason::UnknownUnit);
         }
         let Ok(provider) = self.find_or_make(request.provider, now) else {
             return refuse(Reason::UnknownProvider);
         };
         // One request is never too much: no limit is below 1.
-        if has_more_units {
-            self.newcomer_costs.fill(0);
-            add_costs(&mut self.newcomer_costs, request.costs);
-            let ask = Ask::New(&self.newcomer_costs);
-            let impossible = impossible(&self.client, Side::Client, ask)
-                .or_else(|| impossible(&self.providers[provider], Side::Provider, ask));
-            if impossible.is_some() {
-                return Err(Refusal { held_by: impossible, ..Refusal::new(Reason::ImpossibleCost) });
+        if self.queue.has_more_units() {
+            if let Some(hold) = self.judge_costs(request, provider) {
+                return Err(Refusal { held_by: Some(hold), ..Refusal::new(Reason::ImpossibleCost) });
             }
         }
-        let may_start = self.may_newcomer_start(provider, now) && self.queue.has_room_for_ticket();
-        if may_start && request.key.is_none_or(|key| self.queue.claim(key)) {
-            let index = self.queue.create(request.provider.0, request.key, request.costs, now);
-            let deadline = self.deadline(request, now);
-            self.set_deadline(index, deadline);
-            let ticket = self.queue.ticket(index);
-            return Ok(if request.may_start {
-                self.start_at_once(index, provider, now);
-                Admitted::Started(ticket)
-            } else {
-                self.grant(index, provider, now);
-                self.events.push_back(Event::Granted(ticket));
-                Admitted::Queued(ticket)
-            });
+        let mut may_start = self.may_newcomer_start(provider, now) && self.queue.has_room_for_ticket();
+        if !may_start {
+            if let Some(reason) = self.why_not_queue(request, provider, now) {
+                return Err(self.refusal_of_newcomer(reason, request, provider, now));
+            }
         }
+        let mut entered = None;
+        if let Some(key) = request.key {
+            entered = self.queue.enter_key(key);
+            if let Some(entry) = entered {
+                may_start = may_start && self.queue.claim(key, entry);
+                if !may_start {
+                    // Nothing was entered, as the key is another's.
+                    if let Some(reason) = self.why_not_queue(request, provider, now) {
+                        return Err(self.refusal_of_newcomer(reason, request, provider, now));
+                    }
+                }
+            }
+        }
+        let (deadline, is_max_wait) = self.deadline(request, now);
+        let (ticket, slot) = self.queue.create(request.provider.0, request.key, request.costs, now);
+        if may_start && request.may_start {
+            slot.run(now, self.starts);
+            self.start_at_once(provider, now);
+            return Ok(Admitted::Started(ticket));
+        }
+        let index = ticket.index;
+        slot.deadline = deadline;
+        if is_max_wait {
+            slot.flags.set(Flags::MAX_WAIT);
+        }
+        if may_start {
+            self.grant(index, provider, now);
+            self.events.push(Event::Granted(ticket));
+        } else {
+            self.queue.enqueue(index, provider, entered);
+        }
+        Ok(Admitted::Queued(ticket))
+    }
+
+    /// Whether a newcomer names a unit that is not there, and a provider that is.
+    #[inline(never)]
+    fn is_unit_unknown(&self, request: &Request<'_>) -> bool {
+        let units = usize::from(self.units());
+        request.costs.iter().any(|(unit, _)| unit.index() >= units) && self.can_have(request.provider)
+    }
+
+    /// Notes what a newcomer costs, and whether that is too much for ever (rule L6).
+    #[inline(never)]
+    fn judge_costs(&mut self, request: &Request<'_>, provider: u32) -> Option<Hold> {
+        self.queue.judge_newcomer(request.costs);
+        let ask = self.queue.ask_of_newcomer();
+        impossible(&self.client, Side::Client, ask)
+            .or_else(|| impossible(&self.providers[provider], Side::Provider, ask))
+    }
+
+    /// Why a newcomer that may not start is refused, if it is (rule D5).
+    #[inline(never)]
+    fn why_not_queue(&self, request: &Request<'_>, provider: u32, now: Instant) -> Option<Reason> {
         let is_too_long = |most: u64| {
             most == 0 || self.newcomers_wait(provider, now).is_some_and(|wait| nanos(wait) > most)
         };
-        let reason = if !request.may_wait {
-            Reason::Exhausted
+        if !request.may_wait {
+            Some(Reason::Exhausted)
         } else if self.max_wait_nanos.is_some_and(is_too_long) {
-            Reason::MaxWait
+            Some(Reason::MaxWait)
         } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
-            Reason::Overflow
+            Some(Reason::Overflow)
         } else {
-            let index = self.queue.create(request.provider.0, request.key, request.costs, now);
-            let deadline = self.deadline(request, now);
-            self.set_deadline(index, deadline);
-            self.queue.enqueue(index, provider);
-            return Ok(Admitted::Queued(self.queue.ticket(index)));
-        };
+            None
+        }
+    }
+
+    #[inline(never)]
+    fn refusal_of_newcomer(
+        &self,
+        reason: Reason,
+        request: &Request<'_>,
+        provider: u32,
+        now: Instant,
+    ) -> Refusal {
         let hold = self.hold_of_newcomer(provider, request.key, now);
         let wait = self.newcomers_wait(provider, now);
         let key_holder = self.key_holder_if(hold, request.key);
-        Err(Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false })
+        Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false }
     }
 
     /// Until when a newcomer may wait, and whether that is the coordinator's limit or its own.
@@ -1314,19 +1362,11 @@ impl Coordinator {
         }
     }
 
-    fn set_deadline(&mut self, index: u32, (deadline, is_max_wait): (Instant, bool)) {
-        let slot = self.queue.slot_mut(index);
-        slot.deadline = deadline;
-        if is_max_wait {
-            slot.flags.set(Flags::MAX_WAIT);
-        }
-    }
-
     /// Whether a newcomer may start in this call if its key is free (rules E1, E3, E4).
     #[inline]
     fn may_newcomer_start(&mut self, provider: u32, now: Instant) -> bool {
         self.judge_changed(now);
-        let ask = Ask::New(&self.newcomer_costs);
+        let ask = self.queue.ask_of_newcomer();
         judge(&self.client, Side::Client, ask, now) == Verdict::Go
             && judge(&self.providers[provider], Side::Provider, ask, now) == Verdict::Go
             && self.order_holds(provider, u64::MAX).is_none()
@@ -1334,7 +1374,7 @@ impl Coordinator {
 
     /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
     fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
-        let ask = Ask::New(&self.newcomer_costs);
+        let ask = self.queue.ask_of_newcomer();
         if key.is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
         }
@@ -1345,7 +1385,7 @@ impl Coordinator {
     /// For how long the newcomer that is being judged has to wait at least.
     fn newcomers_wait(&self, provider: u32, now: Instant) -> Option<Duration> {
         let ahead = self.queue.metered_in_line(provider);
-        let ask = Ask::New(&self.newcomer_costs);
+        let ask = self.queue.ask_of_newcomer();
         self.wait_behind(provider, ask, ask, ahead, now)
     }
 
@@ -1359,8 +1399,8 @@ impl Coordinator {
         if slot.key().is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
         }
-        let of_client = self.queue.ask(index, Side::Client);
-        let of_provider = self.queue.ask(index, Side::Provider);
+        let of_client = self.queue.ask(index);
+        let of_provider = self.queue.ask(index);
         let place = self.queue.place(index);
         limits_hold(&self.client, &self.providers[place], of_client, of_provider, now)
             .or_else(|| self.order_holds(place, slot.seq))
@@ -1372,7 +1412,7 @@ impl Coordinator {
     fn order_holds(&self, provider: u32, seq: u64) -> Option<Hold> {
         let front = self.queue.front(provider);
         let is_older_in_line = front != NIL && self.queue.slot(front).seq < seq;
-        let is_older_ready = self.ready.peek().is_some_and(|(ready, _)| ready < seq);
+        let is_older_ready = self.ready.least() < seq;
         (is_older_in_line || is_older_ready).then_some(Hold::Order)
     }
 
@@ -1400,8 +1440,8 @@ impl Coordinator {
         let has_full_time = slot.flags.has(Flags::FULL_TIME);
         slot.flags.clear(Flags::TAKEN_BACK | Flags::FULL_TIME);
         let scope = &mut self.providers[provider];
-        self.client.grant(self.queue.ask(index, Side::Client));
-        scope.grant(self.queue.ask(index, Side::Provider));
+        self.client.grant(self.queue.ask(index));
+        scope.grant(self.queue.ask(index));
         let halvings = if has_full_time { 0 } else { self.client.halvings.max(scope.halvings) };
         self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
         self.queue.mark_changed(provider);
@@ -1415,8 +1455,8 @@ impl Coordinator {
         slot.run(now, self.starts);
         self.starts += 1;
         let provider = self.queue.place(index);
-        self.client.start(self.queue.ask(index, Side::Client), now);
-        self.providers[provider].start(self.queue.ask(index, Side::Provider), now);
+        self.client.start(self.queue.ask(index), now);
+        self.providers[provider].start(self.queue.ask(index), now);
         // (An interval that lets nobody go before this start holds its line.)
         self.queue.mark_eased(provider);
     }
@@ -1424,24 +1464,24 @@ impl Coordinator {
     /// A newcomer that has taken its key is granted and starts in one step (rule S6): nobody sees the
     /// grant.
     #[inline(always)]
-    fn start_at_once(&mut self, index: u32, provider: u32, now: Instant) {
-        self.queue.slot_mut(index).run(now, self.starts);
+    fn start_at_once(&mut self, provider: u32, now: Instant) {
         self.starts += 1;
-        let ask = Ask::New(&self.newcomer_costs);
+        let ask = self.queue.ask_of_newcomer();
         self.client.start_at_once(ask, now);
         self.providers[provider].start_at_once(ask, now);
-        self.queue.mark_changed(provider);
+        // Nobody is in its line, or the newcomer would be behind.
+        self.queue.mark_if_fleeting(provider);
     }
 
     /// A running ticket is over.
     #[inline(always)]
     fn settle(&mut self, index: u32, now: Instant) {
-        let number = self.queue.slot(index).start_number();
-        self.client.settle(self.queue.ask(index, Side::Client), number, now);
-        let place = self.queue.place(index);
-        let scope = &mut self.providers[place];
-        scope.settle(self.queue.ask(index, Side::Provider), number, now);
-        self.queue.finish(index);
+        let slot = self.queue.slot(index);
+        let (number, provider, key) = (slot.start_number(), slot.provider, slot.key());
+        self.client.settle(self.queue.ask(index), number, now);
+        let place = self.queue.place_with_ticket(provider);
+        self.providers[place].settle(self.queue.ask(index), number, now);
+        self.queue.finish_with(index, key);
         self.queue.mark_eased(place);
     }
 
@@ -1452,10 +1492,10 @@ impl Coordinator {
             self.queue.leave(index);
         } else if slot.state == State::Granted {
             self.hand_off.remove(self.queue.slab_mut(), index);
-            self.client.abandon(self.queue.ask(index, Side::Client), slot.since(), now);
+            self.client.abandon(self.queue.ask(index), slot.since(), now);
             let place = self.queue.place(index);
             let scope = &mut self.providers[place];
-            scope.abandon(self.queue.ask(index, Side::Provider), slot.since(), now);
+            scope.abandon(self.queue.ask(index), slot.since(), now);
             self.queue.finish(index);
             self.queue.mark_changed(place);
         }
@@ -1466,8 +1506,7 @@ impl Coordinator {
         let can_time_mend = matches!(reason, Reason::MaxWait | Reason::AdmissionTimeout);
         let slot = *self.queue.slot(index);
         let place = self.queue.place(index);
-        let (of_client, of_provider) =
-            (self.queue.ask(index, Side::Client), self.queue.ask(index, Side::Provider));
+        let (of_client, of_provider) = (self.queue.ask(index), self.queue.ask(index));
         let wait = can_time_mend.then(|| self.wait_behind(place, of_client, of_provider, 0, now)).flatten();
         let retry_at = now + wait.unwrap_or(Duration::ZERO);
         let key_holder = self.key_holder_if(hold, slot.key());
@@ -1477,7 +1516,7 @@ impl Coordinator {
             None => 0,
         };
         self.queue.slot_mut(index).end(&Ending { reason, hold, retry_at, limits, key_holder });
-        self.events.push_back(Event::Refused(self.queue.ticket(index), reason));
+        self.events.push(Event::Refused(self.queue.ticket(index), reason));
     }
 
     /// Tells an ended ticket's caller why, and forgets the ticket.
@@ -1558,7 +1597,7 @@ enum TakenBack {
 
 /// The first log that a cost can never fit into (rule L6).
 fn impossible(scope: &Scope, side: Side, ask: Ask<'_>) -> Option<Hold> {
-    if ask.is_exempt() {
+    if ask.is_exempt(side) {
         return None;
     }
     scope.pacers.iter().enumerate().find_map(|(index, pacer)| match pacer {

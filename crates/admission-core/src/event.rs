@@ -1,5 +1,7 @@
 //! What the machine says on its own account, to be drained after every call.
 
+use alloc::collections::{TryReserveError, VecDeque};
+
 use crate::{ProviderId, Reason, TicketId};
 
 /// Something that happened to a ticket other than the one a call was about, or to that one too.
@@ -20,4 +22,45 @@ pub enum Event {
     /// free for another name. It is gone in the first call that finds it so; this may be told a little
     /// later, since no call forgets more than a few, and then the provider may be there again.
     Forgotten(ProviderId),
+}
+
+/// What has not been told yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    /// The oldest one. Most calls have one event or none.
+    first: Option<Event>,
+    /// Those after it.
+    rest: VecDeque<Event>,
+}
+
+impl Events {
+    pub(crate) const fn new() -> Self {
+        Self { first: None, rest: VecDeque::new() }
+    }
+
+    pub(crate) fn try_reserve(&mut self, events: usize) -> Result<(), TryReserveError> {
+        self.rest.try_reserve_exact(events)
+    }
+
+    pub(crate) fn shrink_to(&mut self, events: usize) {
+        self.rest.shrink_to(events);
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.first.is_none() {
+            self.first = Some(event);
+        } else {
+            self.rest.push_back(event);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        let first = self.first.take();
+        if !self.rest.is_empty() {
+            self.first = self.rest.pop_front();
+        }
+        first
+    }
 }

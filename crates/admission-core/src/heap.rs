@@ -8,9 +8,11 @@ use alloc::vec::Vec;
 const ABSENT: u32 = u32::MAX;
 
 /// Members are small dense numbers; each has one key, and equal keys are ordered by the number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Heap {
     entries: Vec<(u64, u32)>,
+    /// The smallest key; the largest there is, if nobody is in.
+    least: u64,
     /// Where in `entries` a member is, or [`ABSENT`].
     places: Vec<u32>,
     #[cfg(steps)]
@@ -18,6 +20,16 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
+    pub(crate) const fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            least: u64::MAX,
+            places: Vec::new(),
+            #[cfg(steps)]
+            steps: crate::steps::Steps::new(),
+        }
+    }
+
     pub(crate) fn try_reserve(&mut self, members: usize) -> Result<(), TryReserveError> {
         self.entries.try_reserve_exact(members)?;
         self.places.try_reserve_exact(members)
@@ -27,6 +39,12 @@ impl Heap {
     #[inline]
     pub(crate) fn peek(&self) -> Option<(u64, u32)> {
         self.entries.first().copied()
+    }
+
+    /// The smallest key, or the largest there is.
+    #[inline(always)]
+    pub(crate) fn least(&self) -> u64 {
+        self.least
     }
 
     /// Puts a member in, or moves it to another key.
@@ -51,6 +69,7 @@ impl Heap {
                 self.rise(place as usize);
             }
         }
+        self.least = self.entries[0].0;
     }
 
     /// Takes a member out, if it is in.
@@ -71,6 +90,7 @@ impl Heap {
             let place = self.rise(place);
             self.sink(place);
         }
+        self.least = self.entries.first().map_or(u64::MAX, |&(key, _)| key);
     }
 
     /// A member, if it is in, has another number from now on, which no member has.
@@ -166,6 +186,7 @@ impl Heap {
             assert_eq!(self.places[id as usize] as usize, place, "heap: a member's place");
             assert!(place == 0 || self.entries[(place - 1) / 2] <= self.entries[place], "heap: order");
         }
+        assert_eq!(self.least, self.entries.first().map_or(u64::MAX, |&(key, _)| key), "heap: the least");
         let present = self.places.iter().filter(|&&place| place != ABSENT).count();
         assert_eq!(present, self.entries.len(), "heap: members");
     }
@@ -183,7 +204,7 @@ mod tests {
 
     #[test]
     fn members_come_out_in_order_after_moves_and_removals() {
-        let mut heap = Heap::default();
+        let mut heap = Heap::new();
         let mut keys = alloc::vec![None; 64];
         let mut seed = 1u64;
         for _ in 0..10_000 {

@@ -74,7 +74,7 @@ impl Providers {
             configured: places.len() as u32,
             places,
             template,
-            resting: Heap::default(),
+            resting: Heap::new(),
             looked_at: Instant::ZERO,
             looks: 0,
             #[cfg(steps)]
@@ -160,6 +160,12 @@ impl Providers {
     pub(crate) fn look(&mut self, now: Instant) {
         self.looked_at = now;
         self.looks += 1;
+    }
+
+    /// Whether any is gone. Right after a look only.
+    #[inline(always)]
+    pub(crate) fn is_any_gone(&self) -> bool {
+        Instant::from_nanos(self.resting.least()) <= self.looked_at
     }
 
     /// One of those that are gone. Right after a look only.

@@ -37,31 +37,49 @@ pub(crate) enum Pacer {
 
 /// What a ticket asks of one of its scopes. It is looked up when a log wants to know it.
 #[derive(Clone, Copy)]
-pub(crate) enum Ask<'a> {
-    /// What the ticket in a slot asks of the scope on a side.
-    Of(&'a Queue, u32, Side),
-    /// What somebody asks who has no slot yet, with these costs in the units after requests.
-    New(&'a [u64]),
-    /// Nothing of the logs.
-    NoLog,
+pub(crate) struct Ask<'a> {
+    queue: &'a Queue,
+    who: u32,
 }
 
-impl Ask<'_> {
-    pub(crate) fn cost(&self, unit: UnitId) -> u64 {
-        match (unit, self) {
+impl<'a> Ask<'a> {
+    /// Who has no slot yet, and is being judged.
+    const NEWCOMER: u32 = u32::MAX;
+    /// Somebody of whom no log wants to know anything.
+    const NOBODY: u32 = u32::MAX - 1;
+
+    /// What the ticket in a slot asks.
+    #[inline(always)]
+    pub(crate) const fn of(queue: &'a Queue, index: u32) -> Self {
+        Self { queue, who: index }
+    }
+
+    /// What the newcomer asks.
+    #[inline(always)]
+    pub(crate) const fn of_newcomer(queue: &'a Queue) -> Self {
+        Self { queue, who: Self::NEWCOMER }
+    }
+
+    /// Nothing of the logs.
+    pub(crate) const fn no_log(queue: &'a Queue) -> Self {
+        Self { queue, who: Self::NOBODY }
+    }
+
+    pub(crate) fn cost(self, unit: UnitId) -> u64 {
+        match (unit, self.who) {
             (UnitId::REQUESTS, _) => 1,
-            (unit, Ask::Of(queue, index, _)) => queue.cost(*index, unit),
-            (UnitId(unit), Ask::New(costs)) => costs[usize::from(unit) - 1],
-            (_, Ask::NoLog) => 0,
+            (_, Self::NEWCOMER) => self.queue.newcomers_cost(unit),
+            (_, Self::NOBODY) => 0,
+            (_, index) => self.queue.cost(index, unit),
         }
     }
 
-    /// Whether the scope's logs are not to be asked (rule D2).
-    pub(crate) fn is_exempt(&self) -> bool {
-        match self {
-            Ask::Of(queue, index, side) => queue.slot(*index).flags.is_exempt(*side),
-            Ask::New(_) => false,
-            Ask::NoLog => true,
+    /// Whether the logs of a side are not to be asked (rule D2).
+    pub(crate) fn is_exempt(self, side: Side) -> bool {
+        match self.who {
+            Self::NEWCOMER => false,
+            Self::NOBODY => true,
+            index => self.queue.slot(index).flags.is_exempt(side),
         }
     }
 }

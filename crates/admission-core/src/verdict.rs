@@ -37,24 +37,24 @@ pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Ve
 /// The same for what time decides.
 #[inline(never)]
 fn judge_in_time(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
-    if scope.not_before <= now && scope.pacers.iter().all(|pacer| has_room(pacer, ask, now)) {
+    if scope.not_before <= now && scope.pacers.iter().all(|pacer| has_room(pacer, side, ask, now)) {
         return Verdict::Go;
     }
     wait(scope, side, ask, now)
 }
 
 /// Whether a pacer lets a ticket start now.
-fn has_room(pacer: &Pacer, ask: Ask<'_>, now: Instant) -> bool {
+fn has_room(pacer: &Pacer, side: Side, ask: Ask<'_>, now: Instant) -> bool {
     Room::Now
         == match pacer {
             Pacer::Interval(interval) => interval.room(now),
-            Pacer::Log(log) => room_in(log, ask, |cost| log.room(cost, now)),
+            Pacer::Log(log) => room_in(log, side, ask, |cost| log.room(cost, now)),
         }
 }
 
 /// What a log says to a ticket, which may be exempt from it (rule D2).
-fn room_in(log: &SlidingLog, ask: Ask<'_>, room: impl FnOnce(u64) -> Room) -> Room {
-    if ask.is_exempt() { Room::Now } else { room(ask.cost(log.unit)) }
+fn room_in(log: &SlidingLog, side: Side, ask: Ask<'_>, room: impl FnOnce(u64) -> Room) -> Room {
+    if ask.is_exempt(side) { Room::Now } else { room(ask.cost(log.unit)) }
 }
 
 /// For what a ticket waits that its cooldown or a pacer holds back.
@@ -143,7 +143,7 @@ fn each_in_time(
         let index = index as u16;
         let (room, hold) = match pacer {
             Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
-            Pacer::Log(log) => (room_in(log, ask, |cost| room_of(log, cost)), Hold::Log(side, index)),
+            Pacer::Log(log) => (room_in(log, side, ask, |cost| room_of(log, cost)), Hold::Log(side, index)),
         };
         if room != Room::Now {
             found(hold, room);

@@ -41,7 +41,7 @@ impl Coordinator {
             assert!(!scope.has_interval || scope.granted <= 1, "rule S2: one grant at a time");
             for pacer in &scope.pacers {
                 let Pacer::Log(log) = pacer else { continue };
-                let cost = |index| u128::from(self.queue.ask(index, side).cost(log.unit));
+                let cost = |index| u128::from(self.queue.ask(index).cost(log.unit));
                 let granted = here().filter(|(_, slot)| slot.state == State::Granted);
                 let unsettled = here().filter(|(_, slot)| {
                     slot.state == State::Running && log.is_unsettled(slot.start_number())
@@ -66,8 +66,7 @@ impl Coordinator {
         for provider in places() {
             let scope = &self.providers[provider];
             let front = self.queue.front(provider);
-            let verdict = (front != NIL)
-                .then(|| judge(scope, Side::Provider, self.queue.ask(front, Side::Provider), now));
+            let verdict = (front != NIL).then(|| judge(scope, Side::Provider, self.queue.ask(front), now));
             let (mut ready, mut timed, mut rank) = (None, None, Rank::Held);
             match verdict {
                 Some(Verdict::Go) => {
@@ -85,7 +84,7 @@ impl Coordinator {
             assert_eq!(self.timed.key_of(provider), timed, "the providers that time holds back");
         }
         if let Some((_, provider)) = self.ready.peek() {
-            let ask = self.queue.ask(self.queue.front(provider), Side::Client);
+            let ask = self.queue.ask(self.queue.front(provider));
             let verdict = judge(&self.client, Side::Client, ask, now);
             assert_ne!(verdict, Verdict::Go, "rule W6: whoever may go has been granted");
         }

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use super::Coordinator;
 use crate::queue::{NIL, State};
-use crate::scope::Ask;
 use crate::verdict::{Opening, each_hold, held_whoever_asks, is_held_by_logs_alone};
 use crate::{Explanation, Held, Hold, Instant, Key, KeyHolder, ProviderId, Side, TicketId, TicketState};
 
@@ -127,7 +126,7 @@ impl Coordinator {
         let place = self.queue.place(index);
         let scopes = [(Side::Provider, &self.providers[place]), (Side::Client, &self.client)];
         for (side, scope) in scopes {
-            each_hold(scope, side, self.queue.ask(index, side), now, |hold, until| {
+            each_hold(scope, side, self.queue.ask(index), now, |hold, until| {
                 holds.push(Held { hold, until, by: None });
             });
         }
@@ -146,7 +145,7 @@ impl Coordinator {
     fn older_first(&self, provider: u32, seq: u64) -> [Option<u32>; 2] {
         let now = self.seen;
         let is_client_open = held_whoever_asks(&self.client, Side::Client).is_none()
-            && Opening::of(&self.client, Side::Client, Ask::NoLog, now).hold.is_none();
+            && Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now).hold.is_none();
         if !is_client_open {
             return [None; 2];
         }
@@ -155,20 +154,14 @@ impl Coordinator {
         let front = self.queue.front(provider);
         let is_older = front != NIL
             && self.queue.slot(front).seq < ready.map_or(seq, |(ready, _)| ready.min(seq))
-            && is_held_by_logs_alone(
-                &self.providers[provider],
-                Side::Provider,
-                self.queue.ask(front, Side::Provider),
-                now,
-            );
+            && is_held_by_logs_alone(&self.providers[provider], Side::Provider, self.queue.ask(front), now);
         [is_older.then_some(front), ready.map(|(_, provider)| self.queue.front(provider))]
     }
 
     /// From when the pacers and the cooldown of a waiting ticket's own scopes let it start, if they do
     /// not now.
     fn opens(&self, index: u32) -> Option<Instant> {
-        let (of_client, of_provider) =
-            (self.queue.ask(index, Side::Client), self.queue.ask(index, Side::Provider));
+        let (of_client, of_provider) = (self.queue.ask(index), self.queue.ask(index));
         let wait = self.wait_behind(self.queue.place(index), of_client, of_provider, 0, self.seen)?;
         Some(self.seen + wait)
     }

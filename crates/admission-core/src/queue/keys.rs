@@ -6,11 +6,12 @@
 //! others are parked behind it; while the key is held, all are parked. So a key that comes free
 //! costs one step per provider at which it waits, however many wait there.
 
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Found;
 
+use super::key_table::KeyTable;
 use super::line::Line;
 use super::slab::{NIL, Slab};
 use crate::Key;
@@ -20,7 +21,7 @@ const RECORD: u32 = 1 << 31;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    table: HashTable<u32>,
+    table: KeyTable,
     records: Pool<Record>,
     groups: Pool<Group>,
     /// Finds a group by its key and provider.
@@ -61,50 +62,70 @@ pub(crate) struct Group {
 impl Keys {
     pub(crate) const fn new() -> Self {
         Self {
-            table: HashTable::new(),
+            table: KeyTable::new(),
             records: Pool::new(),
             groups: Pool::new(),
             group_table: HashTable::new(),
         }
     }
 
-    /// Makes room for twice as many: a table that is nearly full keeps a mark for each key that has
-    /// left it, and would grow, or be sorted out, in the midst of a call.
-    pub(crate) fn try_reserve(
-        &mut self,
-        tickets: usize,
-        slab: &Slab,
-    ) -> Result<(), hashbrown::TryReserveError> {
-        let records = &self.records;
-        self.table.try_reserve(tickets.saturating_mul(2), |&entry| hash(key_of(entry, records, slab)))
+    /// Makes room for so many keys.
+    pub(crate) fn try_reserve(&mut self, keys: usize) -> Result<(), TryReserveError> {
+        self.table.try_reserve(keys)
     }
 
+    #[inline(never)]
     pub(crate) fn find(&self, key: Key, slab: &Slab) -> Option<Entry> {
-        let found = self.table.find(hash(key.0), |&entry| key_of(entry, &self.records, slab) == key.0)?;
-        Some(decode(*found))
+        let place = self.table.find(short(key.0), |entry| key_of(entry, &self.records, slab) == key.0);
+        place.ok().map(|place| decode(self.table.at(place)))
     }
 
     /// A ticket with its key, which is entered if it is the first; otherwise whoever had it before.
+    #[inline(always)]
     pub(crate) fn enter(&mut self, key: Key, index: u32, slab: &Slab) -> Option<Entry> {
-        let records = &self.records;
-        let is_it = |&entry: &u32| key_of(entry, records, slab) == key.0;
-        match self.table.entry(hash(key.0), is_it, |&entry| hash(key_of(entry, records, slab))) {
-            Found::Occupied(entry) => Some(decode(*entry.get())),
-            Found::Vacant(entry) => {
-                entry.insert(index);
+        let hash = short(key.0);
+        let home = self.table.home(hash);
+        if self.table.is_vacant(home) {
+            self.table.insert(home, hash, index);
+            return None;
+        }
+        self.enter_behind(key, index, slab)
+    }
+
+    #[inline(never)]
+    fn enter_behind(&mut self, key: Key, index: u32, slab: &Slab) -> Option<Entry> {
+        let hash = short(key.0);
+        match self.table.find(hash, |entry| key_of(entry, &self.records, slab) == key.0) {
+            Ok(place) => Some(decode(self.table.at(place))),
+            Err(place) => {
+                self.table.insert(place, hash, index);
                 None
             }
         }
     }
 
-    /// Takes a key out that has no other ticket; if it is shared, says by which record.
-    pub(crate) fn remove_sole(&mut self, key: Key, slab: &Slab) -> Option<u32> {
-        let records = &self.records;
-        let found = self.table.find_entry(hash(key.0), |&entry| key_of(entry, records, slab) == key.0);
-        let entry = found.ok()?;
-        match decode(*entry.get()) {
+    /// Takes a ticket's key out if no other ticket has it; if it is shared, says by which record.
+    #[inline(always)]
+    pub(crate) fn remove_sole(&mut self, key: Key, index: u32) -> Option<u32> {
+        let hash = short(key.0);
+        let home = self.table.home(hash);
+        if self.table.is_home(home, hash, index) {
+            self.table.remove(home);
+            return None;
+        }
+        self.remove_sole_behind(key, index)
+    }
+
+    #[inline(never)]
+    fn remove_sole_behind(&mut self, key: Key, index: u32) -> Option<u32> {
+        let found = self.table.find(short(key.0), |entry| match decode(entry) {
+            Entry::Sole(other) => other == index,
+            Entry::Shared(record) => self.records.get(record).key == key.0,
+        });
+        let place = found.ok()?;
+        match decode(self.table.at(place)) {
             Entry::Sole(_) => {
-                entry.remove();
+                self.table.remove(place);
                 None
             }
             Entry::Shared(record) => Some(record),
@@ -114,8 +135,8 @@ impl Keys {
     /// The last of those that shared a key goes.
     pub(crate) fn remove_shared(&mut self, record: u32) {
         let key = self.records.get(record).key;
-        if let Ok(entry) = self.table.find_entry(hash(key), |&entry| entry == record | RECORD) {
-            entry.remove();
+        if let Ok(place) = self.table.find(short(key), |entry| entry == record | RECORD) {
+            self.table.remove(place);
         }
         self.records.remove(record);
     }
@@ -125,9 +146,8 @@ impl Keys {
         let record = Record { key: key.0, holder, tickets: 1, first_group: NIL };
         let index = self.records.insert(record);
         let records = &self.records;
-        if let Some(entry) = self.table.find_mut(hash(key.0), |&entry| key_of(entry, records, slab) == key.0)
-        {
-            *entry = index | RECORD;
+        if let Ok(place) = self.table.find(short(key.0), |entry| key_of(entry, records, slab) == key.0) {
+            self.table.replace(place, index | RECORD);
         }
         index
     }
@@ -229,6 +249,12 @@ fn key_of(entry: u32, records: &Pool<Record>, slab: &Slab) -> u64 {
 pub(crate) fn hash(key: u64) -> u64 {
     let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
     (wide as u64) ^ ((wide >> 64) as u64)
+}
+
+/// What the table of keys keeps of a hash.
+#[inline(always)]
+fn short(key: u64) -> u32 {
+    (hash(key) >> 32) as u32
 }
 
 fn group_hash(record: u32, provider: u32) -> u64 {

@@ -99,7 +99,7 @@ impl Line {
     #[inline]
     pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
         if index == self.first {
-            self.remove_first(slab, index);
+            self.remove_first(slab);
         } else {
             self.remove_behind_first(slab, index);
         }
@@ -121,8 +121,10 @@ impl Line {
         }
     }
 
-    /// The oldest one has nothing on its left, and hangs on the left of its parent.
-    fn remove_first(&mut self, slab: &mut Slab, index: u32) {
+    /// Takes the oldest ticket out, which has nothing on its left and hangs on the left of its parent.
+    #[inline]
+    pub(crate) fn remove_first(&mut self, slab: &mut Slab) -> u32 {
+        let index = self.first;
         let (parent, child) = (slab[index].parent, slab[index].right);
         if parent == NIL {
             self.root = child;
@@ -137,6 +139,7 @@ impl Line {
         if index == self.last {
             self.last = NIL;
         }
+        index
     }
 
     /// Puts `child` where `index` hangs.

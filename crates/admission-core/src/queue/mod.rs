@@ -6,6 +6,7 @@
 //! only which is the oldest; providers whose line changed are listed for those who judge. A ticket
 //! has its provider's number; where that one's line is, only this module knows.
 
+mod key_table;
 mod keys;
 mod line;
 mod slab;
@@ -14,13 +15,13 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
-use self::keys::{Entry, Keys};
+use self::keys::Keys;
 use self::line::Line;
 use crate::heap::Heap;
 use crate::scope::Ask;
 use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
 
-pub(crate) use self::keys::hash;
+pub(crate) use self::keys::{Entry, hash};
 pub(crate) use self::slab::{Ending, Flags, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Queue {
     more_units: usize,
     /// Those costs, by slot.
     costs: Vec<u64>,
+    /// Those of a newcomer that is being judged.
+    newcomer_costs: Vec<u64>,
     /// The lines, by place.
     lanes: Vec<Lane>,
     /// How many providers the configuration has: those have the places of their numbers.
@@ -60,6 +63,17 @@ struct Lane {
     is_fleeting: bool,
     /// What was last said of its oldest ticket.
     rank: Rank,
+}
+
+/// A provider that is to be judged.
+pub(crate) struct Changed {
+    pub(crate) place: u32,
+    /// Its oldest ticket, or [`NIL`].
+    pub(crate) front: u32,
+    /// What was last said of it.
+    pub(crate) rank: Rank,
+    /// Whether it is of interest though nobody waits there.
+    pub(crate) is_fleeting: bool,
 }
 
 /// How those who judge have sorted a provider.
@@ -100,11 +114,12 @@ impl Queue {
             slab: Slab::new(),
             more_units: usize::from(units) - 1,
             costs: Vec::new(),
+            newcomer_costs: Vec::new(),
             lanes: Vec::new(),
             configured: providers as u32,
             places: HashTable::new(),
             keys: Keys::new(),
-            deadlines: Heap::default(),
+            deadlines: Heap::new(),
             queued: 0,
             changed: Vec::new(),
         };
@@ -113,11 +128,13 @@ impl Queue {
             .slab
             .try_reserve(tickets)
             .and_then(|()| queue.costs.try_reserve_exact(costs))
+            .and_then(|()| queue.newcomer_costs.try_reserve_exact(queue.more_units))
             .and_then(|()| queue.lanes.try_reserve_exact(providers))
             .and_then(|()| queue.changed.try_reserve_exact(providers))
             .and_then(|()| queue.deadlines.try_reserve(if have_deadlines { tickets } else { 0 }))
             .map_err(|_| ConfigError::OutOfMemory)?;
-        queue.keys.try_reserve(tickets, &queue.slab).map_err(|_| ConfigError::OutOfMemory)?;
+        queue.keys.try_reserve(tickets).map_err(|_| ConfigError::OutOfMemory)?;
+        queue.newcomer_costs.resize(queue.more_units, 0);
         queue.lanes.extend((0..queue.configured).map(Lane::new));
         Ok(queue)
     }
@@ -161,10 +178,43 @@ impl Queue {
         0..self.slab.len()
     }
 
-    /// What a ticket asks of one of its scopes.
-    #[inline]
-    pub(crate) fn ask(&self, index: u32, side: Side) -> Ask<'_> {
-        Ask::Of(self, index, side)
+    /// What a ticket asks of its scopes.
+    #[inline(always)]
+    pub(crate) fn ask(&self, index: u32) -> Ask<'_> {
+        Ask::of(self, index)
+    }
+
+    /// The same for the newcomer that is being judged.
+    #[inline(always)]
+    pub(crate) fn ask_of_newcomer(&self) -> Ask<'_> {
+        Ask::of_newcomer(self)
+    }
+
+    /// The same for somebody whom no log holds back.
+    pub(crate) fn ask_no_log(&self) -> Ask<'_> {
+        Ask::no_log(self)
+    }
+
+    /// Whether there are more units than requests.
+    #[inline(always)]
+    pub(crate) fn has_more_units(&self) -> bool {
+        self.more_units > 0
+    }
+
+    /// How many units there are, requests included.
+    pub(crate) fn units(&self) -> u16 {
+        self.more_units as u16 + 1
+    }
+
+    /// Notes what a newcomer costs.
+    pub(crate) fn judge_newcomer(&mut self, costs: &[(UnitId, u64)]) {
+        self.newcomer_costs.fill(0);
+        add_costs(&mut self.newcomer_costs, costs);
+    }
+
+    /// What the newcomer costs in a unit other than requests.
+    pub(crate) fn newcomers_cost(&self, unit: UnitId) -> u64 {
+        self.newcomer_costs[unit.index() - 1]
     }
 
     /// What a ticket costs in a unit.
@@ -204,7 +254,13 @@ impl Queue {
     /// The place of the provider of a ticket that has not ended.
     #[inline(always)]
     pub(crate) fn place(&self, index: u32) -> u32 {
-        self.place_of(self.slab[index].provider).expect("a provider with a ticket has a place")
+        self.place_with_ticket(self.slab[index].provider)
+    }
+
+    /// The place of a provider that has a ticket which has not ended.
+    #[inline(always)]
+    pub(crate) fn place_with_ticket(&self, provider: u32) -> u32 {
+        self.place_of(provider).expect("a provider with a ticket has a place")
     }
 
     fn lane(&mut self, index: u32) -> &mut Lane {
@@ -267,9 +323,10 @@ impl Queue {
         }
     }
 
-    /// The earliest deadline.
-    pub(crate) fn first_deadline(&self) -> Option<Instant> {
-        self.deadlines.peek().map(|(at, _)| Instant::from_nanos(at))
+    /// The earliest deadline, or never.
+    #[inline(always)]
+    pub(crate) fn first_deadline(&self) -> Instant {
+        Instant::from_nanos(self.deadlines.least())
     }
 
     /// A ticket whose deadline has passed, which is not watched any more: it is to end.
@@ -309,6 +366,14 @@ impl Queue {
         }
     }
 
+    /// The same where nobody stands in line.
+    #[inline(always)]
+    pub(crate) fn mark_if_fleeting(&mut self, provider: u32) {
+        if self.lanes[provider as usize].is_fleeting {
+            self.mark_changed(provider);
+        }
+    }
+
     /// The same after a change of its standing.
     pub(crate) fn mark_fleeting(&mut self, provider: u32) {
         self.lanes[provider as usize].is_fleeting = true;
@@ -320,22 +385,18 @@ impl Queue {
         !self.changed.is_empty()
     }
 
-    pub(crate) fn next_changed(&mut self) -> Option<u32> {
-        let provider = self.changed.pop()?;
-        self.lanes[provider as usize].is_changed = false;
-        Some(provider)
+    #[inline(always)]
+    pub(crate) fn next_changed(&mut self) -> Option<Changed> {
+        let place = self.changed.pop()?;
+        let lane = &mut self.lanes[place as usize];
+        lane.is_changed = false;
+        Some(Changed { place, front: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting })
     }
 
-    /// Notes what was said of a provider's oldest ticket; tells what was said before.
-    #[inline]
-    pub(crate) fn note_rank(&mut self, provider: u32, rank: Rank) -> Rank {
-        core::mem::replace(&mut self.lanes[provider as usize].rank, rank)
-    }
-
-    /// Whether a provider is of interest though nobody waits there.
-    #[inline]
-    pub(crate) fn is_fleeting(&self, provider: u32) -> bool {
-        self.lanes[provider as usize].is_fleeting
+    /// Notes what is said of a provider's oldest ticket.
+    #[inline(always)]
+    pub(crate) fn note_rank(&mut self, provider: u32, rank: Rank) {
+        self.lanes[provider as usize].rank = rank;
     }
 
     pub(crate) fn note_fleeting(&mut self, provider: u32, is_fleeting: bool) {
@@ -354,7 +415,7 @@ impl Queue {
     }
 
     /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`], or one
-    /// that has its key by [`Queue::claim`].
+    /// that has its key already.
     #[inline(always)]
     pub(crate) fn create(
         &mut self,
@@ -362,12 +423,13 @@ impl Queue {
         key: Option<Key>,
         costs: &[(UnitId, u64)],
         now: Instant,
-    ) -> u32 {
-        let index = self.slab.insert(provider, key, now);
+    ) -> (TicketId, &mut Slot) {
         if self.more_units > 0 {
-            self.note_costs(index, costs);
+            self.note_costs(self.slab.next(), costs);
         }
-        index
+        let index = self.slab.insert(provider, key, now);
+        let slot = &mut self.slab[index];
+        (slot.ticket(index), slot)
     }
 
     #[inline(never)]
@@ -382,11 +444,24 @@ impl Queue {
     }
 
     /// A new ticket waits.
-    pub(crate) fn enqueue(&mut self, index: u32, place: u32) {
-        let record = self.join_key(index);
+    ///
+    /// `entered`: what [`Queue::enter_key`] said of its key.
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, index: u32, place: u32, entered: Option<Entry>) {
         self.count_in(place);
         self.watch_deadline(index);
-        self.stand_with(record, index, place);
+        match entered {
+            None => self.enter_line(index, place),
+            Some(entry) => self.enqueue_sharing(index, place, entry),
+        }
+    }
+
+    #[inline(never)]
+    fn enqueue_sharing(&mut self, index: u32, place: u32, entry: Entry) {
+        if let Some(key) = self.slab[index].key() {
+            let record = self.share_key(key, entry);
+            self.stand_among(record, index, place);
+        }
     }
 
     /// A ticket whose grant is taken back waits again: passed over, or at its own place.
@@ -408,41 +483,54 @@ impl Queue {
         self.stand(index);
     }
 
-    /// Takes a key for the next ticket that is created, which is granted, unless the key is held.
-    #[inline]
-    pub(crate) fn claim(&mut self, key: Key) -> bool {
-        let index = self.slab.next();
-        match self.keys.enter(key, index, &self.slab) {
-            None => true,
-            Some(entry) => self.claim_shared(key, entry, index),
-        }
+    /// The next ticket that is created has this key, and nobody else; otherwise whoever has it, to whom
+    /// nothing is added yet.
+    #[inline(always)]
+    pub(crate) fn enter_key(&mut self, key: Key) -> Option<Entry> {
+        self.keys.enter(key, self.slab.next(), &self.slab)
     }
 
+    /// Takes a key that others have for the next ticket that is created, which is granted, unless one
+    /// of them holds it.
     #[inline(never)]
-    fn claim_shared(&mut self, key: Key, entry: Entry, index: u32) -> bool {
+    pub(crate) fn claim(&mut self, key: Key, entry: Entry) -> bool {
         let is_free = self.holder_of(entry).is_none();
         if is_free {
             let record = self.share_key(key, entry);
-            self.hold_shared(record, index);
+            self.hold_shared(record, self.slab.next());
         }
         is_free
     }
 
-    /// A ticket in line takes its key: it is granted. Where no other ticket has that key, it is its
-    /// already.
-    #[inline]
-    pub(crate) fn take(&mut self, index: u32, place: u32) {
-        self.leave_line(index, place);
-        self.deadlines.remove(index);
-        self.count_out(place);
-        let own = self.slab[index].group;
-        if own != NIL {
-            self.slab[index].group = NIL;
-            self.keys.group(own).delegate = NIL;
-            let record = self.keys.group(own).record;
-            self.keys.drop_if_empty(own);
-            self.hold_shared(record, index);
+    /// The oldest ticket of a line takes its key: it is granted. Where no other ticket has that key, it
+    /// is its already.
+    #[inline(always)]
+    pub(crate) fn take_first(&mut self, place: u32) -> u32 {
+        let lane = &mut self.lanes[place as usize];
+        let index = lane.line.remove_first(&mut self.slab);
+        let Slot { flags, group, .. } = self.slab[index];
+        lane.metered -= u32::from(!flags.is_exempt_somewhere());
+        lane.queued -= 1;
+        self.queued -= 1;
+        if !lane.is_changed {
+            lane.is_changed = true;
+            self.changed.push(place);
         }
+        self.deadlines.remove(index);
+        if group != NIL {
+            self.take_shared(index, group);
+        }
+        index
+    }
+
+    /// A delegate takes its key.
+    #[inline(never)]
+    fn take_shared(&mut self, index: u32, group: u32) {
+        self.slab[index].group = NIL;
+        self.keys.group(group).delegate = NIL;
+        let record = self.keys.group(group).record;
+        self.keys.drop_if_empty(group);
+        self.hold_shared(record, index);
     }
 
     /// Nobody else stands in line for a key that is held.
@@ -486,16 +574,28 @@ impl Queue {
     }
 
     /// A granted or running ticket is over: its key is free.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn finish(&mut self, index: u32) {
-        let Some(key) = self.slab[index].key() else { return };
-        if let Some(record) = self.keys.remove_sole(key, &self.slab) {
-            self.release_shared(record);
-            self.quit_shared(record);
+        self.finish_with(index, self.slab[index].key());
+    }
+
+    /// The same where its key is known.
+    #[inline(always)]
+    pub(crate) fn finish_with(&mut self, index: u32, key: Option<Key>) {
+        let Some(key) = key else { return };
+        if let Some(record) = self.keys.remove_sole(key, index) {
+            self.finish_shared(record);
         }
     }
 
+    #[inline(never)]
+    fn finish_shared(&mut self, record: u32) {
+        self.release_shared(record);
+        self.quit_shared(record);
+    }
+
     /// Nothing is left of a ticket that has left or finished.
+    #[inline(always)]
     pub(crate) fn forget(&mut self, index: u32) {
         self.slab.remove(index);
     }
@@ -517,14 +617,7 @@ impl Queue {
         }
     }
 
-    /// One more ticket has its key, if it has one; the record, if others have that too.
-    #[inline]
-    fn join_key(&mut self, index: u32) -> Option<u32> {
-        let key = self.slab[index].key()?;
-        let entry = self.keys.enter(key, index, &self.slab)?;
-        Some(self.share_key(key, entry))
-    }
-
+    /// One more ticket has a key that others have, whose record that is.
     #[inline(never)]
     fn share_key(&mut self, key: Key, entry: Entry) -> u32 {
         match entry {
@@ -550,7 +643,7 @@ impl Queue {
     /// One ticket less has its key, which it does not hold.
     fn quit_key(&mut self, index: u32) {
         let Some(key) = self.slab[index].key() else { return };
-        if let Some(record) = self.keys.remove_sole(key, &self.slab) {
+        if let Some(record) = self.keys.remove_sole(key, index) {
             self.quit_shared(record);
         }
     }
@@ -580,7 +673,7 @@ impl Queue {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn count_in(&mut self, place: u32) {
         self.queued += 1;
         self.lanes[place as usize].queued += 1;
@@ -600,6 +693,7 @@ impl Queue {
         }
     }
 
+    #[inline(always)]
     fn watch_deadline(&mut self, index: u32) {
         let deadline = self.slab[index].deadline;
         if deadline < Instant::NEVER {
@@ -610,22 +704,14 @@ impl Queue {
     /// Puts a waiting ticket where it belongs: in line, or behind its key.
     fn stand(&mut self, index: u32) {
         let entry = self.slab[index].key().and_then(|key| self.keys.find(key, &self.slab));
-        let record = match entry {
-            Some(Entry::Shared(record)) => Some(record),
-            Some(Entry::Sole(_)) | None => None,
-        };
-        self.stand_with(record, index, self.place(index));
-    }
-
-    /// The same where it is known who shares its key.
-    #[inline(always)]
-    fn stand_with(&mut self, record: Option<u32>, index: u32, place: u32) {
-        match record {
-            None => self.enter_line(index, place),
-            Some(record) => self.stand_among(record, index, place),
+        let place = self.place(index);
+        match entry {
+            Some(Entry::Shared(record)) => self.stand_among(record, index, place),
+            Some(Entry::Sole(_)) | None => self.enter_line(index, place),
         }
     }
 
+    /// The same where it is known who shares its key.
     #[inline(never)]
     fn stand_among(&mut self, record: u32, index: u32, place: u32) {
         let (provider, seq) = (self.slab[index].provider, self.slab[index].seq);
@@ -666,7 +752,7 @@ impl Queue {
         self.keys.group(group).parked.insert(&mut self.slab, index);
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_line(&mut self, index: u32, place: u32) {
         let slot = &mut self.slab[index];
         slot.state = State::InLine;
@@ -698,7 +784,7 @@ fn hash_of(lanes: &[Lane], place: u32) -> u64 {
 }
 
 /// Adds stated costs to those in the units after requests; what is stated in requests is not asked.
-pub(crate) fn add_costs(own: &mut [u64], costs: &[(UnitId, u64)]) {
+fn add_costs(own: &mut [u64], costs: &[(UnitId, u64)]) {
     for &(unit, cost) in costs {
         if let Some(place) = unit.index().checked_sub(1) {
             own[place] = own[place].saturating_add(cost);

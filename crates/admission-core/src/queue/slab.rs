@@ -75,6 +75,26 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// A fresh ticket, whose place and state are still to be said.
+    #[inline(always)]
+    fn renew(&mut self, seq: u64, provider: u32, key: Option<Key>, now: Instant) {
+        self.seq = seq;
+        self.key = key.map_or(0, |key| key.0);
+        self.deadline = Instant::NEVER;
+        self.submitted = now;
+        self.provider = provider;
+        self.group = NIL;
+        self.hold = None;
+        self.flags = Flags(if key.is_some() { Flags::KEYED } else { 0 });
+        self.state = State::Running;
+    }
+
+    /// The name of the ticket that is in this slot.
+    #[inline(always)]
+    pub(crate) fn ticket(&self, index: u32) -> TicketId {
+        TicketId { index, generation: self.generation }
+    }
+
     pub(crate) fn key(&self) -> Option<Key> {
         self.flags.has(Flags::KEYED).then_some(Key(self.key))
     }
@@ -247,51 +267,47 @@ impl Slab {
     }
 
     /// A slot for the next ticket in the order of submission.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, provider: u32, key: Option<Key>, now: Instant) -> u32 {
-        let mut flags = Flags::default();
-        if key.is_some() {
-            flags.set(Flags::KEYED);
-        }
-        let mut slot = Slot {
-            seq: self.next_seq,
-            key: key.map_or(0, |key| key.0),
-            deadline: Instant::NEVER,
-            submitted: now,
-            left: NIL,
-            right: NIL,
-            parent: NIL,
-            provider,
-            generation: 0,
-            group: NIL,
-            hold: None,
-            flags,
-            state: State::Running,
-            level: 0,
-        };
+        let seq = self.next_seq;
         self.next_seq += 1;
-        let index = self.free;
+        let mut index = self.free;
         if index == NIL {
-            if self.slots.len() == self.slots.capacity() {
-                self.grow();
-            }
-            self.slots.push(slot);
-            return (self.slots.len() - 1) as u32;
+            index = self.push();
+        } else {
+            self.free = self.slots[index as usize].right;
         }
-        let place = &mut self.slots[index as usize];
-        self.free = place.right;
-        slot.generation = place.generation;
-        *place = slot;
+        self.slots[index as usize].renew(seq, provider, key, now);
         index
     }
 
-    /// By a quarter, not by as much again: a slot is the largest part of a waiting call.
+    /// One more slot.
     #[cold]
-    fn grow(&mut self) {
-        self.slots.reserve_exact(self.slots.len() / 4 + 4);
+    fn push(&mut self) -> u32 {
+        if self.slots.len() == self.slots.capacity() {
+            // By a quarter, not by as much again: a slot is the largest part of a waiting call.
+            self.slots.reserve_exact(self.slots.len() / 4 + 4);
+        }
+        self.slots.push(Slot {
+            seq: 0,
+            key: 0,
+            deadline: Instant::NEVER,
+            submitted: Instant::ZERO,
+            left: NIL,
+            right: NIL,
+            parent: NIL,
+            provider: 0,
+            generation: 0,
+            group: NIL,
+            hold: None,
+            flags: Flags::default(),
+            state: State::Free,
+            level: 0,
+        });
+        (self.slots.len() - 1) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, index: u32) {
         let free = self.free;
         let slot = &mut self[index];
