@@ -18,6 +18,7 @@ use crate::Rejected;
 
 pub use error::RetryError;
 pub(crate) use pause::Pause;
+pub(crate) use run::Stranger;
 pub use run::{RetryCall, RetryRun};
 
 /// When to try again: a policy for operations that fail with `E`. Cheap to clone, to be shared by all
