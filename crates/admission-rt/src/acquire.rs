@@ -208,7 +208,11 @@ impl Admit {
             return Poll::Ready(Err(self.aborted(reason)));
         }
         let mut heard = match self.stage {
-            Stage::Waiting { .. } => self.step(cx.waker()),
+            // It listens already, unless the poll that submitted it ended in another's panic.
+            Stage::Waiting { .. } => match self.listen() {
+                None => self.step(cx.waker()),
+                Some(reason) => return Poll::Ready(Err(self.aborted(reason))),
+            },
             _ => match self.submit(|request| request) {
                 Ok(Admitted::Started(_)) => Heard::Start,
                 // At once, so that an abort finds the ticket from here on (rule W3).

@@ -67,6 +67,21 @@ pub(crate) fn quietly(act: impl FnOnce()) {
     unwind.swallow();
 }
 
+/// Runs foreign code; `None` if it panicked.
+pub(crate) fn caught<A>(foreign: impl FnOnce() -> A) -> Option<A> {
+    let mut unwind = Unwind::new();
+    let answer = unwind.catch(foreign);
+    unwind.swallow();
+    answer
+}
+
+/// Polls what takes a turn of the coordinator, for tasks that nobody could blame. A panic there is that of
+/// a waker whom the turn has woken: a stranger's. The turn was taken all the same, and what it came to is
+/// told by another.
+pub(crate) fn undisturbed<A>(mut poll: impl FnMut() -> A) -> A {
+    caught(&mut poll).unwrap_or_else(poll)
+}
+
 /// What is perhaps there, and of whose destructor no panic gets out.
 pub(crate) struct Quiet<T>(pub(crate) Option<T>);
 

@@ -3,6 +3,7 @@
 mod common;
 
 use std::future::{Future, pending};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -314,4 +315,34 @@ fn a_future_that_is_ready_while_the_call_sits_down_is_not_missed() {
     }));
     assert_eq!(reason(Task::new(a.abort_signal(&signal).acquire()).ready()), "on request");
     assert_eq!(admission.counts(), counts(1, 0, 0));
+}
+
+// rules W3, W5
+#[test]
+fn an_abort_finds_a_ticket_whose_first_poll_ended_in_anothers_panic() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a stranger's");
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let mut stranger = Task::new(a.admission_timeout(ms(10)).acquire());
+    assert!(stranger.poll_with(&Waker::from(Arc::new(Panics))).is_pending());
+    world.set(20);
+    let (handle, signal) = AbortHandle::new();
+    let mut waits = Task::new(a.abort_signal(&signal).acquire());
+    assert!(catch_unwind(AssertUnwindSafe(|| waits.poll())).is_err());
+    assert!(waits.poll().is_pending());
+    assert_eq!(admission.counts(), counts(1, 1, 0));
+    handle.abort();
+    assert_eq!((admission.counts(), waits.wakes()), (counts(1, 0, 0), 1));
+    assert!(waits.ready().unwrap_err().is_aborted());
+    drop((permit, stranger));
+    assert_eq!(admission.counts(), counts(0, 0, 0));
 }

@@ -564,3 +564,43 @@ fn an_item_whose_destructor_panics_takes_no_output_along() {
     assert_eq!(value(poll(&mut spawned)), 7);
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
+
+// rules I4, W5
+#[test]
+fn no_item_is_lost_to_a_strangers_waker() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a stranger's");
+        }
+    }
+
+    for is_spawned in [false, true] {
+        let world = World::new();
+        let _entered = world.enter();
+        let admission = world.builder().provider("a", |p| p).build().unwrap();
+        let a = admission.provider("a").unwrap();
+        let panics = Waker::from(Arc::new(Panics));
+        // Whoever sleeps between two attempts is woken by the next turn, whosever that is.
+        let fails = |_| ready(Err::<(), _>(()));
+        let mut sleeps = Box::pin(a.retry(Retry::times(1).delay(ms(10))).try_run(fails));
+        assert!(sleeps.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+        let tried = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&tried);
+        let operation = move |item: u32, _: Attempt| {
+            ready(if count.fetch_add(1, Ordering::SeqCst) == 0 { Err(Failed) } else { Ok(item) })
+        };
+        world.set(20);
+        let map = iter([7]).map_admitted(&a, operation).retry(Retry::times(1).delay(ms(10)));
+        let mut stream: Pin<Box<dyn Stream<Item = Result<u32, ItemError<Failed>>>>> =
+            if is_spawned { Box::pin(map.spawned()) } else { Box::pin(map.driven()) };
+        assert!(poll(&mut stream).is_pending());
+        world.poll_tasks();
+        assert_eq!(tried.load(Ordering::SeqCst), 1, "it was begun, and failed");
+        world.advance_to(100);
+        world.poll_tasks();
+        assert_eq!(value(poll(&mut stream)), 7);
+        assert!(matches!(poll(&mut stream), Poll::Ready(None)));
+        assert_eq!(admission.counts().running, 0);
+    }
+}

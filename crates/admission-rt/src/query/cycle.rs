@@ -21,7 +21,7 @@ use super::state::{Inner, Step};
 use crate::abort::Aborted;
 use crate::retry::{Pause, Retries};
 use crate::sleep::Sleep;
-use crate::unwind::{Quiet, Unwind, quietly};
+use crate::unwind::{Quiet, Unwind, caught, quietly, undisturbed};
 use crate::{AbortHandle, AbortReason, AbortSignal, Permit};
 
 /// What a cycle comes to.
@@ -379,19 +379,4 @@ impl Timer {
         }
         self.poll(cx).map(|limit| limit.map_or(Called::NoTimer, Called::TimedOut))
     }
-}
-
-/// Polls what takes a turn of the coordinator. A panic there is that of a waker whom the turn has woken: a
-/// stranger's, and the cycle is not to blame. The turn was taken all the same, and what it came to is told
-/// by another.
-fn undisturbed<A>(mut poll: impl FnMut() -> A) -> A {
-    caught(&mut poll).unwrap_or_else(poll)
-}
-
-/// Runs foreign code, the source's or the policy's; `None` if it panicked.
-fn caught<A>(foreign: impl FnOnce() -> A) -> Option<A> {
-    let mut unwind = Unwind::new();
-    let answer = unwind.catch(foreign);
-    unwind.swallow();
-    answer
 }

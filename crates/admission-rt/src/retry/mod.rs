@@ -19,6 +19,7 @@ use crate::unwind::Quiet;
 
 pub use error::RetryError;
 pub(crate) use pause::Pause;
+pub(crate) use run::Stranger;
 pub use run::{RetryCall, RetryRun};
 
 /// When to try again: a policy for operations that fail with `E`. Cheap to clone, to be shared by all

@@ -13,6 +13,7 @@ use pin_project_lite::pin_project;
 use super::{Pause, Retries, Retry, RetryError};
 use crate::alarms::Host;
 use crate::runtime::Runtime;
+use crate::unwind::undisturbed;
 use crate::{Acquire, Attempt, Call, Permit};
 
 /// A [`Call`] that is tried again where a policy says so; made by [`Call::retry`] and its like.
@@ -114,7 +115,25 @@ where
     type Output = Result<T, RetryError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_with(cx, |operation, attempt| Some(operation(attempt)))
+        self.poll_with(cx, Stranger::IsHeard, |operation, attempt| Some(operation(attempt)))
+    }
+}
+
+/// What becomes of the panic of a waker that is woken by a turn of the call's, and not its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    /// It passes through whoever polls, as with every call.
+    IsHeard,
+    /// It is swallowed, for calls whose panics are somebody's to answer for.
+    IsNotHeard,
+}
+
+impl Stranger {
+    fn poll<A>(self, mut poll: impl FnMut() -> A) -> A {
+        match self {
+            Self::IsHeard => poll(),
+            Self::IsNotHeard => undisturbed(poll),
+        }
     }
 }
 
@@ -137,6 +156,7 @@ impl<R: Runtime, E, F, Fut> RetryRun<R, E, F, Fut> {
     pub(crate) fn poll_with<T>(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
+        stranger: Stranger,
         mut operate: impl FnMut(&mut F, Attempt) -> Option<Fut>,
     ) -> Poll<Result<T, RetryError<E>>>
     where
@@ -151,7 +171,7 @@ impl<R: Runtime, E, F, Fut> RetryRun<R, E, F, Fut> {
         let rejected = loop {
             match this.state.as_mut().project() {
                 StateProjection::Waiting { acquire } => {
-                    let answer = ready!(acquire.poll_acquire(cx));
+                    let answer = ready!(stranger.poll(|| acquire.poll_acquire(cx)));
                     // Foreign code comes next: should it panic, nothing is left to be polled.
                     this.state.set(State::Done);
                     match answer {
@@ -190,13 +210,15 @@ impl<R: Runtime, E, F, Fut> RetryRun<R, E, F, Fut> {
                     *this.last = Some(error);
                     this.state.set(pause(delay));
                 }
-                StateProjection::Pausing { pause } => match ready!(Pin::new(pause).poll(cx)) {
-                    Ok(()) => this.state.set(State::Waiting { acquire: call.clone().acquire() }),
-                    Err(rejected) => {
-                        this.state.set(State::Done);
-                        break rejected;
+                StateProjection::Pausing { pause } => {
+                    match ready!(stranger.poll(|| Pin::new(&mut *pause).poll(cx))) {
+                        Ok(()) => this.state.set(State::Waiting { acquire: call.clone().acquire() }),
+                        Err(rejected) => {
+                            this.state.set(State::Done);
+                            break rejected;
+                        }
                     }
-                },
+                }
                 StateProjection::Done => return Poll::Pending,
             }
         };

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::{Calls, ItemError};
-use crate::retry::RetryRun;
+use crate::retry::{RetryRun, Stranger};
 use crate::runtime::Runtime;
 use crate::unwind::quietly;
 use crate::{AbortHandle, AbortSignal, Attempt, Retry};
@@ -101,7 +101,8 @@ impl<R: Runtime, T, F, Fut, E> Work<R, T, F, Fut, E> {
     /// Takes the item's place in the queue now.
     pub(super) fn enqueue(&mut self) {
         if let Some(run) = &mut self.run {
-            run.enqueue();
+            // Should it wake somebody who panics, the item has its place all the same.
+            quietly(|| run.enqueue());
         }
     }
 }
@@ -120,7 +121,7 @@ where
         // What a panic leaves half done is dropped at once, and seen by nobody.
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let Some(run) = this.run.as_mut().as_pin_mut() else { return Poll::Pending };
-            let answer = ready!(run.poll_with(cx, Job::call));
+            let answer = ready!(run.poll_with(cx, Stranger::IsNotHeard, Job::call));
             // The answer stands, whatever the item does on its way.
             quietly(|| this.run.set(None));
             Poll::Ready(Outcome::Done(answer.map_err(ItemError::Call)))
