@@ -6,7 +6,6 @@ use std::time::Duration;
 use admission::{QuerySnapshot, QueryStatus, Subscription};
 use admission_examples::http::Failure;
 use admission_examples::time::{Stopwatch, milliseconds};
-use futures_util::StreamExt;
 
 use crate::Reading;
 
