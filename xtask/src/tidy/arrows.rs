@@ -84,14 +84,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "admission-rt",
         below: &["admission-core"],
-        foreign: Some(&[
-            "async-lock",
-            "backon",
-            "futures-core",
-            "futures-util",
-            "pin-project-lite",
-            "hashbrown",
-        ]),
+        foreign: Some(&["async-lock", "backon", "futures-core", "futures-util", "pin-project-lite"]),
     },
     Place { name: "admission-core", below: &[], foreign: Some(&["hashbrown"]) },
     // The model shares nothing with what is compared with it, or both could be wrong together.
