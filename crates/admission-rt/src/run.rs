@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::runtime::Runtime;
+use crate::unwind::{Unwind, quietly};
 use crate::{Acquire, Permit, Rejected, RunError, Waiting};
 
 pin_project! {
@@ -83,7 +84,14 @@ where
             return Poll::Pending;
         };
         let output = ready!(operation.poll(cx));
-        state.set(State::Done);
+        let mut unwind = Unwind::new();
+        unwind.catch(|| state.set(State::Done));
+        if unwind.has_caught() {
+            // Not while the panic goes on: another one would end the process.
+            quietly(|| drop(output));
+            unwind.resume();
+            return Poll::Pending;
+        }
         Poll::Ready(Ok(output))
     }
 }

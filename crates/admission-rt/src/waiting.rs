@@ -195,6 +195,9 @@ impl Shared {
     }
 }
 
+/// So many are reported by one turn at most.
+const REPORTS_AT_ONCE: usize = 16;
+
 /// What is called when a call has waited long.
 pub(crate) type Hook = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
@@ -242,12 +245,12 @@ fn waits(core: &Coordinator, ticket: TicketId) -> bool {
 
 impl State {
     /// Time has passed: finds those who have waited long. A grant that has just come is no longer worth
-    /// a word.
+    /// a word. Not many at once, for each is explained under the lock: the alarm is due for the others.
     pub(crate) fn mark_long_waits(&mut self, now: Instant) {
         let Some(mut long) = self.long_waits.take() else { return };
         while let Some(&(due, ticket)) = long.due.front() {
             if waits(&self.core, ticket) {
-                if due > now {
+                if due > now || long.told.len() >= REPORTS_AT_ONCE {
                     break;
                 }
                 if self.core.state(ticket) != Some(TicketState::Granted) {

@@ -186,3 +186,20 @@ fn a_hook_whose_destructor_panics_costs_nobody_anything() {
     // The permit is the last that has the coordinator.
     drop(permit);
 }
+
+// rule O2
+#[test]
+fn a_crowd_that_has_waited_long_is_reported_a_few_at_a_time() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, told) = reporting(&world, || {});
+    let a = admission.provider("a").unwrap();
+    let _permit = a.try_acquire().unwrap();
+    let _crowd: Vec<_> = (0..100u64).map(|key| Task::waiting(a.key(key).acquire())).collect();
+    world.set(50);
+    assert!(admission.counts().queued == 100 && told.lock().unwrap().len() < 100, "not all under one lock");
+    world.advance_to(51);
+    let keys: Vec<_> = (0..100u64).map(|key| Some(key.into())).collect();
+    assert_eq!(*told.lock().unwrap(), keys, "each once, the oldest first");
+    assert_eq!(world.armed(), None);
+}

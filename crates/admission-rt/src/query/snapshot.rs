@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::error::QueryError;
+use crate::unwind::quietly;
 
 /// A query at one moment, shared by everybody who looks at it.
 ///
@@ -52,6 +53,15 @@ impl<T, E> QuerySnapshot<T, E> {
             (None, Some(_)) => QueryStatus::Data,
             (None, None) => QueryStatus::Idle,
         }
+    }
+}
+
+/// One by one: a user's data and a user's error that both panic when they are dropped would end the process.
+impl<T, E> Drop for QuerySnapshot<T, E> {
+    fn drop(&mut self) {
+        let (data, error) = (self.data.take(), self.error.take());
+        quietly(|| drop(data));
+        quietly(|| drop(error));
     }
 }
 

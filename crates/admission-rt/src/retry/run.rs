@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use super::{Pause, Retries, Retry, RetryError};
 use crate::alarms::Host;
 use crate::runtime::Runtime;
-use crate::unwind::undisturbed;
+use crate::unwind::{Unwind, quietly, undisturbed};
 use crate::{Acquire, Attempt, Call, Permit};
 
 /// A [`Call`] that is tried again where a policy says so; made by [`Call::retry`] and its like.
@@ -92,6 +92,15 @@ pin_project! {
         retries: Retries<E>,
         last: Option<E>,
         operation: F,
+    }
+
+    // One by one: two destructors of the user's that panic at once would end the process.
+    impl<R, E, F, Fut> PinnedDrop for RetryRun<R, E, F, Fut> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            quietly(|| this.state.set(State::Done));
+            quietly(|| *this.last = None);
+        }
     }
 }
 
@@ -194,20 +203,33 @@ impl<R: Runtime, E, F, Fut> RetryRun<R, E, F, Fut> {
                 StateProjection::Running { operation, permit } => {
                     let answer = ready!(operation.poll(cx));
                     let permit = permit.take();
-                    this.state.set(State::Done);
+                    let mut unwind = Unwind::new();
+                    unwind.catch(|| this.state.set(State::Done));
+                    let decided = match &answer {
+                        Err(error) if !unwind.has_caught() => {
+                            unwind.catch(|| retries.after_error(error, |delay| call.cool(delay)))
+                        }
+                        _ => Some(None),
+                    };
+                    // After the cooldown, so that nobody slips in between; before the wait, which holds
+                    // nothing.
+                    drop(permit);
+                    if unwind.has_caught() {
+                        // Not while the panic goes on: another one would end the process.
+                        quietly(|| drop(answer));
+                        unwind.resume();
+                        return Poll::Pending;
+                    }
                     let error = match answer {
                         Ok(value) => return Poll::Ready(Ok(value)),
                         Err(error) => error,
                     };
-                    let delay = retries.after_error(&error, |delay| call.cool(delay));
-                    // After the cooldown, so that nobody slips in between; before the wait, which holds
-                    // nothing.
-                    drop(permit);
-                    let Some(delay) = delay else {
+                    let Some(delay) = decided.flatten() else {
                         let attempts = retries.attempts();
                         return Poll::Ready(Err(RetryError::Operation { error, attempts }));
                     };
-                    *this.last = Some(error);
+                    let before = this.last.replace(error);
+                    quietly(|| drop(before));
                     this.state.set(pause(delay));
                 }
                 StateProjection::Pausing { pause } => {

@@ -15,7 +15,7 @@ use pin_project_lite::pin_project;
 use super::ItemError;
 use super::outbox::{Order, Outbox};
 use super::work::{Ended, Outcome};
-use crate::unwind::{Unwind, quietly};
+use crate::unwind::quietly;
 use crate::{AbortHandle, Aborted};
 
 /// Those who work on items.
@@ -148,12 +148,10 @@ where
                 if output.is_err() && this.bounds.stops_at_error {
                     *this.has_ended = true;
                     *this.in_flight = 0;
-                    let mut unwind = Unwind::new();
-                    unwind.catch(|| this.stop.fire("the stream ended early"));
-                    unwind.catch(|| this.crew.dismiss());
-                    unwind.catch(|| *this.outbox = Outbox::new(this.bounds.order));
-                    // Nobody could tell the error after a panic of a listener's or a destructor's.
-                    unwind.swallow();
+                    // Nothing that is thrown away here takes the error along.
+                    quietly(|| this.stop.fire("the stream ended early"));
+                    quietly(|| this.crew.dismiss());
+                    quietly(|| *this.outbox = Outbox::new(this.bounds.order));
                 }
                 return Poll::Ready(Some(output));
             }

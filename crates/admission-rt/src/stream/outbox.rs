@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use crate::unwind::quietly;
+
 /// The order of outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
@@ -91,6 +93,15 @@ impl<O> Outbox<O> {
         let Some(offset) = item.checked_sub(self.front) else { return };
         if let Some(open) = self.places.get_mut(offset as usize) {
             *open = place;
+        }
+    }
+}
+
+/// One by one: two outputs that panic when they are dropped would end the process.
+impl<O> Drop for Outbox<O> {
+    fn drop(&mut self) {
+        for place in self.places.drain(..) {
+            quietly(|| drop(place));
         }
     }
 }

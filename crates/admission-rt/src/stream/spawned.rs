@@ -33,6 +33,12 @@ impl<C, T, F, U, E> Spawned<C, T, F, U, E> {
     pub(super) fn new(shop: Shop<C, T, F, E>) -> Self {
         Self { shop, mailbox: Arc::default(), letters: VecDeque::new() }
     }
+
+    /// Outputs are dropped one by one: two that panic at once would end the process.
+    fn dismiss_all(&mut self) {
+        self.mailbox.close();
+        self.letters.drain(..).for_each(|letter| quietly(|| drop(letter)));
+    }
 }
 
 impl<C, T, F, Fut, U, E> Crew<T> for Spawned<C, T, F, U, E>
@@ -76,14 +82,13 @@ where
     }
 
     fn dismiss(&mut self) {
-        self.mailbox.close();
-        self.letters.clear();
+        self.dismiss_all();
     }
 }
 
 impl<C, T, F, U, E> Drop for Spawned<C, T, F, U, E> {
     fn drop(&mut self) {
-        quietly(|| self.mailbox.close());
+        self.dismiss_all();
     }
 }
 
@@ -154,9 +159,10 @@ impl<O> Mailbox<O> {
     fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        let left = (std::mem::take(&mut state.letters), state.waker.take());
+        let (letters, waker) = (std::mem::take(&mut state.letters), state.waker.take());
         drop(state);
-        drop(left);
+        letters.into_iter().for_each(|letter| quietly(|| drop(letter)));
+        quietly(|| drop(waker));
     }
 }
 
