@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use admission_rt::{LimitKind, Rejected, Scope};
 
 use crate::mount::Mount;
+use crate::puppet::until;
 use crate::signal::poll_once;
 use crate::transcript::Transcript;
 
@@ -80,6 +81,7 @@ pub async fn a_refusal_says_who_has_the_key<M: Mount>() {
     let admission = t.build(build);
     let (a, b) = (admission.provider("a").expect("there"), admission.provider("b").expect("there"));
     let holder = b.key(7).try_acquire().expect("it may start");
+    let began = t.elapsed();
     t.until(20).await;
     let Err(refused) = a.key(7).admission_timeout(t.ms(10)).acquire().await else {
         panic!("the key is taken")
@@ -87,7 +89,8 @@ pub async fn a_refusal_says_who_has_the_key<M: Mount>() {
     let Rejected::AdmissionTimeout { held_by: Some(limit), .. } = &refused else { panic!("{refused:?}") };
     let LimitKind::Key(Some(other)) = &limit.kind else { panic!("{limit:?}") };
     assert_eq!((&*other.provider, other.runs), ("b", true));
-    assert!(other.time >= t.ms(30), "{:?}", other.time);
+    // Where time is real, the holder began a little after the transcript did.
+    assert!(other.time >= t.ms(30).saturating_sub(began), "{:?}", other.time);
     let words = refused.to_string();
     assert!(words.contains("held back by its key, with which a call to b has run for "), "{words}");
     drop(holder);
@@ -115,15 +118,18 @@ pub async fn a_call_that_waits_long_is_reported_once<M: Mount>() {
     first.finish();
     brief.started().await;
     t.until(100).await;
-    {
+    // Where time is real the brief one may have had to wait as long, and be reported too.
+    let of_long = || {
         let reports = reports.lock().expect("nobody panics");
-        assert_eq!(reports.len(), 1, "{reports:?}");
-        let (key, age, held_by) = &reports[0];
-        assert_eq!((key, held_by), (&Some(2.into()), &1));
-        assert!(*age >= t.ms(50), "{age:?}");
-    }
+        assert!(!M::EXACT || reports.len() <= 1, "{reports:?}");
+        reports.iter().filter(|(key, ..)| *key == Some(2.into())).cloned().collect::<Vec<_>>()
+    };
+    until(|| !of_long().is_empty()).await;
+    let (_, age, held_by) = of_long()[0];
+    assert!(age >= t.ms(50), "{age:?}");
+    assert_eq!(held_by, 1);
     brief.settle().await;
     long.settle().await;
     first.settle().await;
-    assert_eq!(reports.lock().expect("nobody panics").len(), 1);
+    assert_eq!(of_long().len(), 1, "once");
 }
