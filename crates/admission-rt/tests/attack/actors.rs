@@ -18,13 +18,16 @@ use super::ground::{Flag, Ground, Op, PROVIDERS, Token, Val, ground};
 
 type Call = admission_rt::Call<Hand>;
 
+/// One poll of whatever it is.
+type PollOnce = Box<dyn FnMut(&mut Context<'_>) -> Poll<()>>;
+
 pub(crate) struct Actor {
     pub(crate) kind: &'static str,
     /// Whether it ends by itself once everything else does.
     pub(crate) must_end: bool,
     /// Whether it goes on after a panic.
     goes_on: bool,
-    poll: Option<Box<dyn FnMut(&mut Context<'_>) -> Poll<()>>>,
+    poll: Option<PollOnce>,
     pub(crate) flag: Arc<Flag>,
     pub(crate) polls: u64,
 }

@@ -9,6 +9,8 @@
 //! ATTACK_HISTORIES=100000 cargo test --release -p admission-rt --test attack -- --nocapture
 //! ```
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a failure says how to replay it")]
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -47,9 +49,9 @@ impl Attack {
 
     fn actor(&mut self, is_woken: bool) -> Option<&mut Actor> {
         let fits = |actor: &&mut Actor| if is_woken { actor.is_woken() } else { actor.is_there() };
-        let among = self.actors.iter_mut().filter(|actor| fits(&actor)).count();
+        let among = self.actors.iter_mut().filter(|actor| fits(actor)).count();
         let nth = self.ground.below(among.max(1) as u64) as usize;
-        self.actors.iter_mut().filter(|actor| fits(&actor)).nth(nth)
+        self.actors.iter_mut().filter(|actor| fits(actor)).nth(nth)
     }
 
     fn run_task(&self, is_woken: bool) {
