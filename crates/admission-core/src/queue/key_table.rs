@@ -146,7 +146,7 @@ impl KeyTable {
     /// Where a walk for a hash begins.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u32) -> usize {
-        (u64::from(hash) * self.entries.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.entries.len() as u64) >> 32) as usize
     }
 
     #[inline(always)]

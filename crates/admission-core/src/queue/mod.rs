@@ -390,12 +390,7 @@ impl Queue {
         let place = self.changed.pop()?;
         let lane = &mut self.lanes[place as usize];
         lane.is_changed = false;
-        Some(Changed {
-            place,
-            front: lane.line.first(),
-            rank: lane.rank,
-            is_fleeting: lane.is_fleeting,
-        })
+        Some(Changed { place, front: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting })
     }
 
     /// Notes what is said of a provider's oldest ticket.
@@ -419,8 +414,8 @@ impl Queue {
         self.lanes[provider as usize].rank
     }
 
-    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`], or one
-    /// that has its key already.
+    /// A ticket that is not anywhere yet but in the table of keys: it starts, is granted, or is put in
+    /// with [`Queue::enqueue`].
     #[inline(always)]
     pub(crate) fn create(
         &mut self,
