@@ -15,12 +15,12 @@ use core::time::Duration;
 
 use crate::event::Events;
 use crate::handoff::HandOff;
-use crate::heap::Heap;
 use crate::providers::{Providers, Standing};
 use crate::queue::{Changed, Ending, Flags, NIL, Queue, Rank, State};
 use crate::scope::{Ask, Pacer, Scope};
 use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::time::nanos;
+use crate::tournament::Tournament;
 use crate::verdict::{Opening, Verdict, held_whoever_asks, judge};
 use crate::{
     Config, ConfigError, Event, Hold, Instant, Key, Limits, LimitsError, ProviderId, Reason, Refusal,
@@ -234,9 +234,9 @@ pub struct Coordinator {
     starts: u64,
     queue: Queue,
     /// The providers whose oldest ticket passes its provider, by that ticket's place in the order.
-    ready: Heap,
+    ready: Tournament,
     /// The providers whose oldest ticket only time holds back, by the instant.
-    timed: Heap,
+    timed: Tournament,
     hand_off: HandOff,
     events: Events,
     /// Slot numbers that are being sorted; empty between calls.
@@ -274,8 +274,8 @@ impl Coordinator {
                 tickets as usize,
                 config.max_wait.is_some(),
             )?,
-            ready: Heap::new(),
-            timed: Heap::new(),
+            ready: Tournament::new(),
+            timed: Tournament::new(),
             hand_off: HandOff::try_new(config.hand_off)?,
             events: Events::new(),
             batch: Vec::new(),
@@ -686,16 +686,17 @@ impl Coordinator {
             next = next.min(self.hand_off.first_due(self.queue.slab()).unwrap_or(Instant::NEVER));
         }
         if held_whoever_asks(&self.client, Side::Client).is_none() {
-            if let Some((_, provider)) = self.ready.peek() {
+            if let Some(provider) = self.ready.first() {
                 let ask = self.queue.ask(self.queue.front(provider));
                 if let Verdict::Until(at, _) = judge(&self.client, Side::Client, ask, now) {
                     next = next.min(at);
                 }
             }
-            if let Some((at, _)) = self.timed.peek() {
+            let at = Instant::from_nanos(self.timed.least());
+            if at < Instant::NEVER {
                 // Whatever it costs, the client's intervals hold it back as well.
                 let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
-                next = next.min(Instant::from_nanos(at).max(opening.at));
+                next = next.min(at.max(opening.at));
             }
         }
         (next < Instant::NEVER).then_some(next)
@@ -1048,7 +1049,7 @@ impl Coordinator {
     #[inline(never)]
     fn act_on_time(&mut self, now: Instant) {
         while Instant::from_nanos(self.timed.least()) <= now {
-            let Some((_, provider)) = self.timed.peek() else { break };
+            let Some(provider) = self.timed.first() else { break };
             self.timed.remove(provider);
             self.queue.note_time(provider);
         }
@@ -1219,7 +1220,10 @@ impl Coordinator {
     #[inline(always)]
     fn next_due(&mut self, now: Instant) -> Option<u32> {
         self.judge_changed(now);
-        let (_, place) = self.ready.peek()?;
+        if held_whoever_asks(&self.client, Side::Client).is_some() {
+            return None;
+        }
+        let place = self.ready.first()?;
         let ask = self.queue.ask(self.queue.front(place));
         (judge(&self.client, Side::Client, ask, now) == Verdict::Go).then_some(place)
     }

@@ -1,6 +1,6 @@
 //! A binary min-heap that knows where each of its members lies, so that any of them can be moved or
-//! taken out in O(log n). It orders deadlines, the providers that are ready, and those that wait
-//! for an instant. It allocates only when it holds more members, or larger ids, than ever before.
+//! taken out in O(log n). It orders deadlines, and the providers that are to be forgotten. It allocates
+//! only when it holds more members, or larger ids, than ever before.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;

@@ -47,6 +47,7 @@ mod snapshot;
 #[cfg(steps)]
 mod steps;
 mod time;
+mod tournament;
 mod verdict;
 
 pub use config::{Config, ConfigError, CountsFrom, Interval, Limits, LimitsError, Log, Pacer};

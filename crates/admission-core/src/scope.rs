@@ -20,6 +20,8 @@ pub(crate) struct Scope {
     pub(crate) granted: u32,
     /// How often the hand-off time is halved (rule S4a).
     pub(crate) halvings: u8,
+    /// Whether one of the logs has to hear of calls that settle: counts from there, or did once.
+    has_settling: bool,
     /// Whether one of the pacers is an interval (rule S2).
     pub(crate) has_interval: bool,
     /// The end of the cooldown; for the client always the origin.
@@ -136,6 +138,8 @@ impl Scope {
                 (_, PacerConfig::Log(config)) => Pacer::Log(SlidingLog::new(config, next_start)),
             });
         }
+        self.has_settling =
+            pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if log.may_be_unsettled()));
         self.has_interval = pacers.iter().any(|pacer| matches!(pacer, Pacer::Interval(_)));
         self.pacers = pacers;
         self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
@@ -217,7 +221,7 @@ impl Scope {
     #[inline(always)]
     pub(crate) fn settle(&mut self, ask: Ask<'_>, number: u64, now: Instant) {
         self.running -= 1;
-        if self.is_paced() {
+        if self.has_settling {
             self.settle_logs(ask, number, now);
         }
     }

@@ -37,35 +37,18 @@ pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Ve
 /// The same for what time decides.
 #[inline(never)]
 fn judge_in_time(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
-    if scope.not_before <= now && scope.pacers.iter().all(|pacer| has_room(pacer, side, ask, now)) {
-        return Verdict::Go;
-    }
-    wait(scope, side, ask, now)
-}
-
-/// Whether a pacer lets a ticket start now.
-fn has_room(pacer: &Pacer, side: Side, ask: Ask<'_>, now: Instant) -> bool {
-    Room::Now
-        == match pacer {
-            Pacer::Interval(interval) => interval.room(now),
-            Pacer::Log(log) => room_in(log, side, ask, |cost| log.room(cost, now)),
-        }
-}
-
-/// What a log says to a ticket, which may be exempt from it (rule D2).
-fn room_in(log: &SlidingLog, side: Side, ask: Ask<'_>, room: impl FnOnce(u64) -> Room) -> Room {
-    if ask.is_exempt(side) { Room::Now } else { room(ask.cost(log.unit)) }
-}
-
-/// For what a ticket waits that its cooldown or a pacer holds back.
-#[inline(never)]
-fn wait(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
     let opening = Opening::of(scope, side, ask, now);
     match opening.hold {
         None => Verdict::Go,
         Some(hold) if opening.held => Verdict::Blocked(hold),
         Some(hold) => Verdict::Until(opening.at, hold),
     }
+}
+
+/// What a log says to a ticket, which may be exempt from it (rule D2).
+#[inline(always)]
+fn room_in(log: &SlidingLog, side: Side, ask: Ask<'_>, room: impl FnOnce(u64) -> Room) -> Room {
+    if ask.is_exempt(side) { Room::Now } else { room(ask.cost(log.unit)) }
 }
 
 /// What holds back every ticket of a scope, for as long as nobody ends or starts.
@@ -128,6 +111,7 @@ pub(crate) fn is_held_by_logs_alone(scope: &Scope, side: Side, ask: Ask<'_>, now
 }
 
 /// Tells of the cooldown and of each pacer that holds a ticket back.
+#[inline(always)]
 fn each_in_time(
     scope: &Scope,
     side: Side,
@@ -162,6 +146,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
+    #[inline]
     pub(crate) fn of(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Self {
         Self::gather(scope, side, ask, now, |log, cost| log.room(cost, now))
     }
@@ -175,6 +160,7 @@ impl Opening {
         })
     }
 
+    #[inline(always)]
     fn gather(
         scope: &Scope,
         side: Side,

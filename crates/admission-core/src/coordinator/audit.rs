@@ -28,8 +28,8 @@ impl Coordinator {
         assert!(!self.is_closed || self.queue.queued() == 0, "rule W4: nobody waits once closed");
 
         let places = || 0..self.providers.len();
-        let scopes = places().map(|p| (Side::Provider, Some(p), &self.providers[p]));
-        for (side, provider, scope) in scopes.chain([(Side::Client, None, &self.client)]) {
+        let scopes = places().map(|place| (Some(place), &self.providers[place]));
+        for (provider, scope) in scopes.chain([(None, &self.client)]) {
             let number = provider.map(|place| self.providers.number(place));
             let here = || slots().filter(|(_, slot)| number.is_none_or(|number| slot.provider == number));
             let count = |state| here().filter(|(_, slot)| slot.state == state).count() as u32;
@@ -83,7 +83,7 @@ impl Coordinator {
             assert_eq!(self.ready.key_of(provider), ready, "the providers whose oldest passes its provider");
             assert_eq!(self.timed.key_of(provider), timed, "the providers that time holds back");
         }
-        if let Some((_, provider)) = self.ready.peek() {
+        if let Some(provider) = self.ready.first() {
             let ask = self.queue.ask(self.queue.front(provider));
             let verdict = judge(&self.client, Side::Client, ask, now);
             assert_ne!(verdict, Verdict::Go, "rule W6: whoever may go has been granted");

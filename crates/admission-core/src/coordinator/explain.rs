@@ -150,12 +150,13 @@ impl Coordinator {
             return [None; 2];
         }
         // Whoever is ready passes its provider, so that only the client's budgets are left.
-        let ready = self.ready.peek().filter(|&(ready, _)| ready < seq);
+        let ready_seq = self.ready.least().min(seq);
+        let ready = self.ready.first().filter(|_| ready_seq < seq);
         let front = self.queue.front(provider);
         let is_older = front != NIL
-            && self.queue.slot(front).seq < ready.map_or(seq, |(ready, _)| ready.min(seq))
+            && self.queue.slot(front).seq < ready_seq
             && is_held_by_logs_alone(&self.providers[provider], Side::Provider, self.queue.ask(front), now);
-        [is_older.then_some(front), ready.map(|(_, provider)| self.queue.front(provider))]
+        [is_older.then_some(front), ready.map(|provider| self.queue.front(provider))]
     }
 
     /// From when the pacers and the cooldown of a waiting ticket's own scopes let it start, if they do

@@ -38,6 +38,8 @@ pub(crate) struct SlidingLog {
     entries: VecDeque<Entry>,
     /// The running total before the first entry.
     before: u64,
+    /// The running total with the last one.
+    through: u64,
     #[cfg(steps)]
     pub(crate) steps: crate::steps::Steps,
 }
@@ -64,6 +66,7 @@ impl SlidingLog {
             turns: Vec::new(),
             entries: VecDeque::new(),
             before: 0,
+            through: 0,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
         }
@@ -191,6 +194,11 @@ impl SlidingLog {
         }
     }
 
+    /// Whether there may be running calls that count until they have settled.
+    pub(crate) fn may_be_unsettled(&self) -> bool {
+        self.counts == CountsFrom::Settled || !self.turns.is_empty()
+    }
+
     /// Whether a running call counts until it has settled.
     pub(crate) fn is_unsettled(&self, number: u64) -> bool {
         let turns_since = match &self.turns[..] {
@@ -204,6 +212,7 @@ impl SlidingLog {
     /// Forgets all starts, running calls included (rule D2). What is granted stays.
     pub(crate) fn reset(&mut self, next_start: u64) {
         self.entries.clear();
+        self.before = self.through;
         self.unsettled = 0;
         self.knows_from = next_start;
         self.turns.clear();
@@ -254,13 +263,11 @@ impl SlidingLog {
         }
         // Beyond 2^64 - 1, which only resets and corrections lead to, a window is as good as full.
         let cost = cost.min(u64::MAX - self.kept());
+        self.through = self.through.wrapping_add(cost);
         match self.entries.back_mut() {
-            Some(last) if last.at == at => last.through = last.through.wrapping_add(cost),
+            Some(last) if last.at == at => last.through = self.through,
             Some(last) if last.at > at => self.spend_earlier(cost, at),
-            last => {
-                let through = last.map_or(self.before, |entry| entry.through).wrapping_add(cost);
-                self.entries.push_back(Entry { at, through });
-            }
+            _ => self.entries.push_back(Entry { at, through: self.through }),
         }
     }
 
@@ -271,6 +278,7 @@ impl SlidingLog {
         let Some(entry) = self.entries.get(place).filter(|entry| entry.at == at) else { return };
         let earlier = place.checked_sub(1).map_or(self.before, |i| self.entries[i].through);
         let cost = cost.min(entry.through.wrapping_sub(earlier));
+        self.through = self.through.wrapping_sub(cost);
         for entry in self.entries.range_mut(place..) {
             entry.through = entry.through.wrapping_sub(cost);
         }
@@ -311,7 +319,7 @@ impl SlidingLog {
 
     /// What its entries add up to, those that have left the window since the last start included.
     fn kept(&self) -> u64 {
-        self.entries.back().map_or(0, |last| last.through.wrapping_sub(self.before))
+        self.through.wrapping_sub(self.before)
     }
 
     fn spent(&self, live: &Live) -> u128 {
@@ -328,8 +336,7 @@ impl SlidingLog {
             _ => 0,
         };
         let before = dead.checked_sub(1).map_or(self.before, |last| self.entries[last].through);
-        let through = self.entries.back().map_or(before, |last| last.through);
-        Live { before, total: through.wrapping_sub(before) }
+        Live { before, total: self.through.wrapping_sub(before) }
     }
 
     /// When `excess` of what is in the window has left it; `None` if entries do not hold that much.
@@ -358,6 +365,8 @@ impl SlidingLog {
     pub(crate) fn audit(&self, granted: u128, unsettled: u128) {
         assert_eq!(self.granted, granted, "log: what grants hold");
         assert_eq!(self.unsettled, unsettled, "log: what unsettled calls hold");
+        let through = self.entries.back().map_or(self.before, |last| last.through);
+        assert_eq!(self.through, through, "log: the running total");
         assert!(self.entries.iter().zip(self.entries.iter().skip(1)).all(|(a, b)| a.at < b.at), "log: order");
     }
 }

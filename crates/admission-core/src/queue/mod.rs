@@ -414,8 +414,8 @@ impl Queue {
         self.lanes[provider as usize].rank
     }
 
-    /// A ticket that is not anywhere yet: it is to be put in with [`Queue::enqueue`], or one
-    /// that has its key already.
+    /// A ticket that is not anywhere yet but in the table of keys: it starts, is granted, or is put in
+    /// with [`Queue::enqueue`].
     #[inline(always)]
     pub(crate) fn create(
         &mut self,
