@@ -18,13 +18,15 @@ use super::ground::{Flag, Ground, Op, PROVIDERS, Token, Val, ground};
 
 type Call = admission_rt::Call<Hand>;
 
+type Act = Box<dyn FnMut(&mut Context<'_>) -> Poll<()>>;
+
 pub(crate) struct Actor {
     pub(crate) kind: &'static str,
     /// Whether it ends by itself once everything else does.
     pub(crate) must_end: bool,
     /// Whether it goes on after a panic.
     goes_on: bool,
-    poll: Option<Box<dyn FnMut(&mut Context<'_>) -> Poll<()>>>,
+    poll: Option<Act>,
     pub(crate) flag: Arc<Flag>,
     pub(crate) polls: u64,
 }
@@ -149,9 +151,14 @@ fn call(ground: &Ground, provider: &Provider) -> (Call, Option<u64>) {
 fn query(ground: &Ground, provider: &Provider, at: usize) -> Query<Val, Val> {
     ground.count("queries");
     let key = ground.below(3);
-    let mut builder = provider.query(key).retry(ground.policy(false));
-    if ground.roll(2) {
-        builder = builder.attempt_timeout(ground.deadline());
+    // Attempts that have no time at all, and are tried again for ever, never end.
+    let (mut policy, timeout) = (ground.policy(false), ground.roll(2).then(|| ground.deadline()));
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
+        policy = policy.at_most(5);
+    }
+    let mut builder = provider.query(key).retry(policy);
+    if let Some(timeout) = timeout {
+        builder = builder.attempt_timeout(timeout);
     }
     if ground.roll(2) {
         builder = builder.admission_timeout(ground.deadline());
@@ -251,8 +258,7 @@ impl Drop for Source {
 fn stream(ground: &Rc<Ground>, provider: &Provider, at: usize) -> Actor {
     let read = Arc::new(AtomicU64::new(0));
     let left = if ground.roll(6) { 1_000 } else { ground.below(7) };
-    let source =
-        Source { left, next: 0, read: read.clone(), has_ended: false, _token: ground.token.clone() };
+    let source = Source { left, next: 0, read: read.clone(), has_ended: false, _token: ground.token.clone() };
     let kind = ground.below(5);
     if kind == 0 {
         return match ground.below(3) {
