@@ -18,8 +18,7 @@ use super::ground::{Flag, Ground, Op, PROVIDERS, Token, Val, ground};
 
 type Call = admission_rt::Call<Hand>;
 
-/// One poll of whatever it is.
-type PollOnce = Box<dyn FnMut(&mut Context<'_>) -> Poll<()>>;
+type Act = Box<dyn FnMut(&mut Context<'_>) -> Poll<()>>;
 
 pub(crate) struct Actor {
     pub(crate) kind: &'static str,
@@ -27,7 +26,7 @@ pub(crate) struct Actor {
     pub(crate) must_end: bool,
     /// Whether it goes on after a panic.
     goes_on: bool,
-    poll: Option<PollOnce>,
+    poll: Option<Act>,
     pub(crate) flag: Arc<Flag>,
     pub(crate) polls: u64,
 }
@@ -152,9 +151,14 @@ fn call(ground: &Ground, provider: &Provider) -> (Call, Option<u64>) {
 fn query(ground: &Ground, provider: &Provider, at: usize) -> Query<Val, Val> {
     ground.count("queries");
     let key = ground.below(3);
-    let mut builder = provider.query(key).retry(ground.policy(false));
-    if ground.roll(2) {
-        builder = builder.attempt_timeout(ground.deadline());
+    // Attempts that have no time at all, and are tried again for ever, never end.
+    let (mut policy, timeout) = (ground.policy(false), ground.roll(2).then(|| ground.deadline()));
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
+        policy = policy.at_most(5);
+    }
+    let mut builder = provider.query(key).retry(policy);
+    if let Some(timeout) = timeout {
+        builder = builder.attempt_timeout(timeout);
     }
     if ground.roll(2) {
         builder = builder.admission_timeout(ground.deadline());

@@ -36,10 +36,12 @@ pub(crate) struct Ground {
     /// Something was told to wait for ever.
     pub(crate) frozen: Cell<bool>,
     may_close: bool,
+    is_rude: bool,
     pub(crate) running: Cell<u32>,
     pub(crate) running_at: [Cell<u32>; 2],
-    pub(crate) limit: Cell<u32>,
-    pub(crate) limit_at: [Cell<u32>; 2],
+    limit: Limit,
+    limit_at: [Limit; 2],
+    changes: Cell<u64>,
     keys: RefCell<BTreeSet<u64>>,
     pub(crate) wells: RefCell<Vec<Waker>>,
     pub(crate) admission: Admission,
@@ -52,6 +54,19 @@ pub(crate) struct Ground {
     pub(crate) tally: RefCell<BTreeMap<&'static str, u64>>,
     depth: Cell<u32>,
     pub(crate) token: Token,
+}
+
+/// A limit, and the highest that it was within one step: a call that has started by it is called after those
+/// whom its start woke, and they may lower it.
+struct Limit {
+    now: Cell<u32>,
+    peak: Cell<u32>,
+}
+
+impl Limit {
+    const fn new(limit: u32) -> Self {
+        Self { now: Cell::new(limit), peak: Cell::new(limit) }
+    }
 }
 
 thread_local! {
@@ -112,10 +127,12 @@ impl Ground {
             forgot: Cell::new(false),
             frozen: Cell::new(false),
             may_close,
+            is_rude: std::env::var_os("ATTACK_RUDE").is_some(),
             running: Cell::new(0),
             running_at: Default::default(),
-            limit: Cell::new(limit),
-            limit_at: limit_at.map(Cell::new),
+            limit: Limit::new(limit),
+            limit_at: limit_at.map(Limit::new),
+            changes: Cell::new(0),
             keys: RefCell::default(),
             wells: RefCell::default(),
             admission: builder.build().unwrap(),
@@ -144,11 +161,7 @@ impl Ground {
     }
 
     pub(crate) fn fault(&self, what: impl Into<String>) {
-        let what = what.into();
-        if std::env::var_os("ATTACK_LOUD").is_some() {
-            eprintln!("fault: {what}");
-        }
-        self.faults.borrow_mut().push(what);
+        self.faults.borrow_mut().push(what.into());
     }
 
     pub(crate) fn val(&self, n: u64) -> Val {
@@ -231,10 +244,23 @@ impl Ground {
         })
     }
 
-    fn set_limit(&self, place: &Cell<u32>, limit: u32, set: impl FnOnce()) {
-        place.set(place.get().max(limit));
-        set();
-        place.set(limit);
+    /// Something begins that is one act to those outside.
+    pub(crate) fn begin_step(&self) {
+        self.limit.peak.set(self.limit.now.get());
+        self.limit_at.iter().for_each(|at| at.peak.set(at.now.get()));
+    }
+
+    fn set_limit(&self, place: &Limit, limit: u32, set: impl FnOnce() -> bool) {
+        let before = place.now.get();
+        place.now.set(place.now.get().max(limit));
+        place.peak.set(place.peak.get().max(limit));
+        let changes = self.changes.get() + 1;
+        self.changes.set(changes);
+        let has_set = set();
+        // Those whom it wakes may set another, which is then the last.
+        if self.changes.get() == changes {
+            place.now.set(if has_set { limit } else { before });
+        }
     }
 
     /// Comes back into everything, from wherever it is called.
@@ -297,11 +323,11 @@ impl Ground {
                 let limit = 1 + self.below(3) as u32;
                 if self.roll(2) {
                     self.set_limit(&self.limit, limit, || {
-                        let _ = self.admission.set_limits(|l| l.max_concurrent(limit));
+                        self.admission.set_limits(|l| l.max_concurrent(limit)).is_ok()
                     });
                 } else if let Ok(provider) = self.admission.provider(name) {
                     self.set_limit(&self.limit_at[at], limit, || {
-                        let _ = provider.set_limits(|l| l.max_concurrent(limit));
+                        provider.set_limits(|l| l.max_concurrent(limit)).is_ok()
                     });
                 }
             }
@@ -343,7 +369,7 @@ impl Ground {
     fn add_provider(&self, at: usize) {
         let limit = 1 + self.below(3) as u32;
         self.set_limit(&self.limit_at[at], limit, || {
-            let _ = self.admission.add_provider(PROVIDERS[at], |l| l.max_concurrent(limit));
+            self.admission.add_provider(PROVIDERS[at], |l| l.max_concurrent(limit)).is_ok()
         });
     }
 }
@@ -365,6 +391,13 @@ impl Drop for Val {
     fn drop(&mut self) {
         meddle(60);
         boom("panic in value's drop", 60);
+        // Two panics at once end the process, unless whoever drops several of a user's values minds each.
+        if let Some(ground) = ground().filter(|ground| ground.is_rude && std::thread::panicking()) {
+            if ground.is_hostile.get() && ground.roll(3) {
+                ground.count("panic in value's drop while unwinding");
+                panic!("boom: value's drop while unwinding");
+            }
+        }
     }
 }
 
@@ -408,10 +441,11 @@ impl Op {
             ground.running.set(ground.running.get() + 1);
             ground.running_at[at].set(ground.running_at[at].get() + 1);
             if !ground.forgot.get() {
-                if ground.running.get() > ground.limit.get() {
-                    ground.fault(format!("{} run, at most {}", ground.running.get(), ground.limit.get()));
+                let (run, limit) = (ground.running.get(), ground.limit.peak.get());
+                if run > limit {
+                    ground.fault(format!("{run} run, at most {limit}"));
                 }
-                let (run, limit) = (ground.running_at[at].get(), ground.limit_at[at].get());
+                let (run, limit) = (ground.running_at[at].get(), ground.limit_at[at].peak.get());
                 if run > limit {
                     ground.fault(format!("{run} run at {}, at most {limit}", PROVIDERS[at]));
                 }

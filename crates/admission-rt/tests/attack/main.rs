@@ -8,6 +8,9 @@
 //! ATTACK_SEED=7 cargo test -p admission-rt --test attack
 //! ATTACK_HISTORIES=100000 cargo test --release -p admission-rt --test attack -- --nocapture
 //! ```
+//!
+//! With `ATTACK_RUDE` values panic when they are dropped while another panic goes on, too; with `ATTACK_LOUD`
+//! all panics tell where they come from.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a failure says how to replay it")]
 
@@ -71,6 +74,7 @@ impl Attack {
 
     fn step(&mut self) {
         let ground = self.ground.clone();
+        ground.begin_step();
         match ground.below(100) {
             0..14 => {
                 let actor = ground.guard(|| Actor::any(&ground)).flatten();
@@ -169,6 +173,7 @@ impl Attack {
         let ground = self.ground.clone();
         ground.is_hostile.set(false);
         ground.ends.set(true);
+        ground.begin_step();
         self.world.ring_all();
         let polls: u64 = self.actors.iter().map(|actor| actor.polls).sum();
         let mut turns = 0;
@@ -359,6 +364,35 @@ fn queries_retries_and_streams_withstand_every_fault() {
                 *tally.entry(what).or_default() += times;
             }
         }
-        println!("{} histories: {tally:#?}", seeds.end - seeds.start);
+        #[allow(clippy::print_stdout, reason = "for whoever runs many")]
+        let tell = |tally: &Tally| println!("{} histories: {tally:#?}", seeds.end - seeds.start);
+        tell(&tally);
+    });
+}
+
+// rules W5, D3, O1
+#[cfg(not(audit))]
+#[test]
+fn a_coordinator_that_is_attacked_for_ever_keeps_nothing() {
+    within(100_000, || {
+        quiet_about_booms();
+        let seed = env("ATTACK_SEED").unwrap_or(1);
+        let rounds = env("ATTACK_ROUNDS").unwrap_or(1_000);
+        let mut attack = Attack::new(seed, true);
+        attack.may_end_runtime = false;
+        let mut some = |rounds: u64| {
+            for _ in 0..rounds {
+                attack.round(60);
+                if let Err(faults) = attack.verdict() {
+                    fail(seed, &faults);
+                }
+                // Whatever is kept for good was disposed of, or may be.
+                drop(std::mem::take(&mut *attack.ground.queries.borrow_mut()));
+                attack.ground.frozen.set(false);
+            }
+        };
+        some(rounds / 4);
+        let kept = allocation_counter::measure(|| some(rounds)).bytes_current;
+        assert!(kept.abs() < 4_096, "{kept} bytes after {rounds} rounds with seed {seed}");
     });
 }
