@@ -328,12 +328,9 @@ impl State {
 
     /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
     /// may take it away again.
-    #[inline]
     fn mark(&mut self, now: Instant) {
         self.sleepers.mark(now, &mut self.alarms);
-        if self.long_waits.is_some() {
-            self.mark_long_waits(now);
-        }
+        self.mark_long_waits(now);
         if self.idle.waiting() > 0 && self.core.is_idle() {
             self.idle.mark(&mut self.alarms);
             self.watch_idle();
@@ -344,7 +341,6 @@ impl State {
     }
 
     /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
-    #[inline]
     fn is_quiet(&self) -> bool {
         let must_arm = self.alarms.must_move(|| self.wanted());
         let must_wake = self.idle.must_wake()
