@@ -552,3 +552,30 @@ fn a_cycle_that_is_dropped_with_its_runtime_says_so_whatever_its_error_does() {
     assert!(matches!(waiting.ready(), Err(QueryError::Lost)));
     assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None));
 }
+
+// rules Q2, Q4
+#[test]
+fn a_source_whose_time_can_no_longer_be_measured_is_told_to_stop() {
+    for on_abort in BOTH {
+        let world = World::new();
+        let _entered = world.enter();
+        let (admission, a) = one_at_a_time(&world);
+        let seen = Arc::new(std::sync::Mutex::new(None));
+        let inside = seen.clone();
+        let query: Query<(), ()> =
+            a.query(1).attempt_timeout(ms(100)).on_abort(on_abort).build(move |attempt| {
+                *inside.lock().unwrap() = Some(attempt.signal().clone());
+                std::future::pending()
+            });
+        let mut waiting = Task::waiting(query.refresh());
+        world.run();
+        world.die(true);
+        world.run();
+        assert!(matches!(waiting.ready(), Err(QueryError::Lost)));
+        assert!(seen.lock().unwrap().as_ref().is_some_and(|signal| signal.is_aborted()));
+        let held = u32::from(on_abort == OnAbort::Finish);
+        assert_eq!(admission.counts(), counts(held, 0, 0), "what is not dropped still runs");
+        world.drop_tasks();
+        assert_eq!(admission.counts(), counts(0, 0, 0));
+    }
+}

@@ -337,12 +337,16 @@ where
         }
     })
     .await;
-    if let Called::TimedOut(_) = called {
-        times.end(shared.now().saturating_duration_since(began), true);
-        quietly(|| signal.abort(AbortReason::Timeout));
-        if let OnAbort::Drop = plan.on_abort {
-            call.kill();
-        }
+    let told = match called {
+        Called::TimedOut(_) => AbortReason::Timeout,
+        // Nobody waits for it any more, and it should know.
+        Called::NoTimer => AbortReason::Requested,
+        Called::Ended(_) | Called::Over => return called,
+    };
+    times.end(shared.now().saturating_duration_since(began), matches!(called, Called::TimedOut(_)));
+    quietly(|| signal.abort(told));
+    if let OnAbort::Drop = plan.on_abort {
+        call.kill();
     }
     called
 }
