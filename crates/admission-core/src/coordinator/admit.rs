@@ -1,0 +1,185 @@
+//! A newcomer (rules E4, D5, R1, R2): it starts at once, waits, or is refused.
+//!
+//! Owns: the order in which it is asked what could speak against it, and what a refusal says. Lacks the
+//! judgement of limits, which is [`judge`]'s.
+
+use core::time::Duration;
+
+use super::{Admitted, Coordinator, Request, impossible, limits_hold};
+use crate::queue::Flags;
+use crate::scope::Ask;
+use crate::time::nanos;
+use crate::verdict::{Opening, Verdict, judge};
+use crate::{Event, Hold, Instant, Key, Reason, Refusal, Side};
+
+impl Coordinator {
+    #[inline(always)]
+    pub(super) fn admit(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
+        let refuse = |reason| Err(Refusal::new(reason));
+        if self.is_closed {
+            return refuse(Reason::Closed);
+        }
+        if !request.costs.is_empty() && self.is_unit_unknown(request) {
+            return refuse(Reason::UnknownUnit);
+        }
+        let Ok(provider) = self.find_or_make(request.provider, now) else {
+            return refuse(Reason::UnknownProvider);
+        };
+        // One request is never too much: no limit is below 1.
+        if self.queue.has_more_units() {
+            if let Some(hold) = self.judge_costs(request, provider) {
+                return Err(Refusal { held_by: Some(hold), ..Refusal::new(Reason::ImpossibleCost) });
+            }
+        }
+        let mut may_start = self.may_newcomer_start(provider, now) && self.queue.has_room_for_ticket();
+        if !may_start {
+            if let Some(reason) = self.why_not_queue(request, provider, now) {
+                return Err(self.refusal_of_newcomer(reason, request, provider, now));
+            }
+        }
+        let mut entered = None;
+        if let Some(key) = request.key {
+            entered = self.queue.enter_key(key);
+            if let Some(entry) = entered {
+                may_start = may_start && self.queue.claim(key, entry);
+                if !may_start {
+                    // Nothing was entered, as the key is another's.
+                    if let Some(reason) = self.why_not_queue(request, provider, now) {
+                        return Err(self.refusal_of_newcomer(reason, request, provider, now));
+                    }
+                }
+            }
+        }
+        let (deadline, is_max_wait) = self.deadline(request, now);
+        let (ticket, slot) = self.queue.create(request.provider.0, request.key, request.costs, now);
+        if may_start && request.may_start {
+            slot.run(now, self.starts);
+            self.start_at_once(provider, now);
+            return Ok(Admitted::Started(ticket));
+        }
+        let index = ticket.index;
+        slot.deadline = deadline;
+        if is_max_wait {
+            slot.flags.set(Flags::MAX_WAIT);
+        }
+        if may_start {
+            self.grant(index, provider, now);
+            self.events.push(Event::Granted(ticket));
+        } else {
+            self.queue.enqueue(index, provider, entered);
+        }
+        Ok(Admitted::Queued(ticket))
+    }
+
+    /// Whether a newcomer names a unit that is not there, and a provider that is.
+    #[inline(never)]
+    pub(super) fn is_unit_unknown(&self, request: &Request<'_>) -> bool {
+        let units = usize::from(self.units());
+        request.costs.iter().any(|(unit, _)| unit.index() >= units) && self.can_have(request.provider)
+    }
+
+    /// Notes what a newcomer costs, and whether that is too much for ever (rule L6).
+    #[inline(never)]
+    pub(super) fn judge_costs(&mut self, request: &Request<'_>, provider: u32) -> Option<Hold> {
+        self.queue.judge_newcomer(request.costs);
+        let ask = self.queue.ask_of_newcomer();
+        impossible(&self.client, Side::Client, ask)
+            .or_else(|| impossible(&self.providers[provider], Side::Provider, ask))
+    }
+
+    /// Why a newcomer that may not start is refused, if it is (rule D5).
+    #[inline(never)]
+    pub(super) fn why_not_queue(&self, request: &Request<'_>, provider: u32, now: Instant) -> Option<Reason> {
+        let is_too_long = |most: u64| {
+            most == 0 || self.newcomers_wait(provider, now).is_some_and(|wait| nanos(wait) > most)
+        };
+        if !request.may_wait {
+            Some(Reason::Exhausted)
+        } else if self.max_wait_nanos.is_some_and(is_too_long) {
+            Some(Reason::MaxWait)
+        } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
+            Some(Reason::Overflow)
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn refusal_of_newcomer(
+        &self,
+        reason: Reason,
+        request: &Request<'_>,
+        provider: u32,
+        now: Instant,
+    ) -> Refusal {
+        let hold = self.hold_of_newcomer(provider, request.key, now);
+        let wait = self.newcomers_wait(provider, now);
+        let key_holder = self.key_holder_if(hold, request.key);
+        Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false }
+    }
+
+    /// Until when a newcomer may wait, and whether that is the coordinator's limit or its own.
+    pub(super) fn deadline(&self, request: &Request<'_>, now: Instant) -> (Instant, bool) {
+        let own = request.timeout.map_or(Instant::NEVER, |timeout| now + timeout);
+        match self.max_wait_nanos.map(|most| now.plus(most)) {
+            Some(most) if most <= own => (most, true),
+            _ => (own, false),
+        }
+    }
+
+    /// Whether a newcomer may start in this call if its key is free (rules E1, E3, E4).
+    #[inline]
+    pub(super) fn may_newcomer_start(&mut self, provider: u32, now: Instant) -> bool {
+        self.judge_changed(now);
+        let ask = self.queue.ask_of_newcomer();
+        judge(&self.client, Side::Client, ask, now) == Verdict::Go
+            && judge(&self.providers[provider], Side::Provider, ask, now) == Verdict::Go
+            && self.order_holds(provider, u64::MAX).is_none()
+    }
+
+    /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
+    pub(super) fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+        let ask = self.queue.ask_of_newcomer();
+        if key.is_some_and(|key| self.queue.holder(key).is_some()) {
+            return Some(Hold::Key);
+        }
+        limits_hold(&self.client, &self.providers[provider], ask, ask, now)
+            .or_else(|| self.order_holds(provider, u64::MAX))
+    }
+
+    /// For how long the newcomer that is being judged has to wait at least.
+    pub(super) fn newcomers_wait(&self, provider: u32, now: Instant) -> Option<Duration> {
+        let ahead = self.queue.metered_in_line(provider);
+        let ask = self.queue.ask_of_newcomer();
+        self.wait_behind(provider, ask, ask, ahead, now)
+    }
+
+    /// For how long the pacers and the cooldown of a ticket's own scopes rule a start out, with
+    /// `ahead` others before it (rules R1, R2).
+    pub(super) fn wait_behind(
+        &self,
+        provider: u32,
+        of_client: Ask<'_>,
+        of_provider: Ask<'_>,
+        ahead: u32,
+        now: Instant,
+    ) -> Option<Duration> {
+        let scope = &self.providers[provider];
+        let client = Opening::behind(&self.client, Side::Client, of_client, ahead, now);
+        let provider = Opening::behind(scope, Side::Provider, of_provider, ahead, now);
+        let wait = client.at.max(provider.at).saturating_duration_since(now);
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    /// A newcomer that has taken its key is granted and starts in one step (rule S6): nobody sees the
+    /// grant.
+    #[inline(always)]
+    pub(super) fn start_at_once(&mut self, provider: u32, now: Instant) {
+        self.starts += 1;
+        let ask = self.queue.ask_of_newcomer();
+        self.client.start_at_once(ask, now);
+        self.providers[provider].start_at_once(ask, now);
+        // Nobody is in its line, or the newcomer would be behind.
+        self.queue.mark_if_fleeting(provider);
+    }
+}
