@@ -396,13 +396,14 @@ impl Admit {
 
     /// Lets go of everything, in whatever state.
     fn finish(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.leave();
-        }
         if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
             if let Some(shared) = &self.shared {
                 shared.release(ticket);
             }
+        }
+        // After the ticket: whoever aborts meanwhile, and finds no listener, may count on its being gone.
+        if let Some(rare) = &mut self.rare {
+            rare.leave();
         }
         // The key's number after the ticket, and the provider's.
         drop((self.rare.take(), self.shared.take()));

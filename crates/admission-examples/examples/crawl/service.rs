@@ -93,7 +93,10 @@ async fn page(State(hosts): State<Arc<Hosts>>, Path(number): Path<u32>, headers:
     let (Some(name), Some(started)) = (name, started(&headers)) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
-    let random = scramble(name.bytes().fold(u64::from(number), |hash, byte| hash * 31 + u64::from(byte)));
+    let random = scramble(
+        name.bytes()
+            .fold(u64::from(number), |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte))),
+    );
     let (_slot, _one_of_all, fails) = {
         let mut all = hosts.lock();
         let host = all.entry(name.to_owned()).or_default();
