@@ -37,13 +37,19 @@ impl Observer {
         match scope {
             None => self.client.change(limits, now),
             Some(name) => {
-                self.demand(name, now);
-                if self.names[name].is_made {
-                    for at in self.names[name].watch.forget_over(now) {
-                        self.phantoms.push(Phantom { at, provider: name, tokens: 0 });
+                if !self.names[name].is_here && self.may_demand(name) {
+                    // Made again for this, it has these limits at once: what is remembered of its name is not
+                    // cut down to the template's first.
+                    self.put(name, limits, now);
+                    self.names[name].is_made = true;
+                } else {
+                    if self.names[name].is_made {
+                        for at in self.names[name].watch.forget_over(now) {
+                            self.phantoms.push(Phantom { at, provider: name, tokens: 0 });
+                        }
                     }
+                    self.names[name].watch.change(limits, now);
                 }
-                self.names[name].watch.change(limits, now);
             }
         }
         self.note_impossible();

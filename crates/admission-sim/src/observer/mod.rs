@@ -220,7 +220,12 @@ impl Observer {
     }
 
     fn submit(&mut self, call: usize, seq: u64, now: u64) {
-        let made = self.demand(self.calls[call].provider, now);
+        let record = &self.calls[call];
+        // What names a unit that there is not makes no provider.
+        let made = match record.has_unknown_unit {
+            true => self.may_demand(record.provider),
+            false => self.demand(record.provider, now),
+        };
         let record = &self.calls[call];
         let name = &self.names[record.provider];
         let is_impossible =
