@@ -105,6 +105,8 @@ pub async fn a_try_stream_stops_at_the_first_error<M: Mount>() {
         let map = iter(0..9).try_map_admitted(&a, operation).concurrency(3).as_completed();
         let mut outputs = by!(by, map);
         assert!(poll_once(&mut outputs.next()).await.is_pending());
+        // Both run: one that has not started yet would not be told, but leave.
+        gates.started[0].wait().await;
         gates.started[1].wait().await;
         gates.open([1]);
         let error = outputs.next().await.expect("one more").expect_err("it failed");
