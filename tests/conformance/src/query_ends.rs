@@ -3,8 +3,8 @@
 //! Owns: rules Q4, Q6, Q7 and Q8. Lacks: cycles that end of their own, and faults.
 
 use admission_rt::{
-    AbortReason, Admission, Counts, OnAbort, Permit, Provider, Query, QueryError, QueryStatus, Refresh,
-    Rejected, Retry,
+    AbortReason, Admission, Counts, LimitKind, OnAbort, Permit, Provider, Query, QueryError, QueryStatus,
+    Refresh, Rejected, Retry,
 };
 
 use crate::mount::Mount;
@@ -137,7 +137,12 @@ pub async fn a_source_that_never_finishes_holds_its_key<M: Mount>() {
     for round in 1..=3 {
         let later = a.query("key").admission_timeout(t.ms(20)).build(puppet.source());
         let late = later.refresh().await.expect_err("it has the key");
-        assert!(late.rejected().is_some_and(Rejected::is_admission_timeout), "{late:?}");
+        let Some(Rejected::AdmissionTimeout { held_by: Some(limit), .. }) = late.rejected() else {
+            panic!("{late:?}")
+        };
+        let LimitKind::Key(Some(holder)) = &limit.kind else { panic!("{limit:?}") };
+        assert_eq!((&*holder.provider, holder.runs), ("a", true), "it says who has the key");
+        assert!(holder.time >= t.ms(20 * round), "and for how long: {:?}", holder.time);
         expect_just_past(&t, 20 * round);
     }
     puppet.nth(1).answer(Ok(1));
