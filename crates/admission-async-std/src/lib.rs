@@ -41,38 +41,7 @@ use std::sync::Arc;
 use admission_rt::runtime::{Bell, Clock, Runtime, RuntimeId, SleepAlarm, Spawn, SystemClock};
 use async_std::task::sleep;
 
-/// The coordinator's handle.
-pub type Admission = admission_rt::Admission<AsyncStd>;
-/// What a coordinator is built with.
-pub type Builder = admission_rt::Builder<AsyncStd>;
-/// The handle of one provider.
-pub type Provider = admission_rt::Provider<AsyncStd>;
-/// The options of one call.
-pub type Call = admission_rt::Call<AsyncStd>;
-/// The future of a permit.
-pub type Acquire = admission_rt::Acquire<AsyncStd>;
-/// The future of an admitted operation.
-pub type Run<F, Fut> = admission_rt::Run<AsyncStd, F, Fut>;
-/// The future of an admitted operation that may fail.
-pub type TryRun<F, Fut> = admission_rt::TryRun<AsyncStd, F, Fut>;
-/// What a query is built with. The query itself knows no runtime.
-pub type QueryBuilder<E> = admission_rt::QueryBuilder<AsyncStd, E>;
-/// The sliding log as an object of its own.
-pub type RateLimiter = admission_rt::RateLimiter<AsyncStd>;
-/// The interval pacer as an object of its own.
-pub type IntervalLimiter = admission_rt::IntervalLimiter<AsyncStd>;
-/// What a rate limiter is built with.
-pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<AsyncStd>;
-/// What an interval limiter is built with.
-pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<AsyncStd>;
-/// The future of an interval limiter's start.
-pub type Start = admission_rt::Start<AsyncStd>;
-/// A call that is tried again.
-pub type RetryCall<E> = admission_rt::RetryCall<AsyncStd, E>;
-/// The future of such a call.
-pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<AsyncStd, E, F, Fut>;
-/// A stream that is read no faster than a limiter allows.
-pub type Paced<S> = admission_rt::Paced<S, AsyncStd>;
+admission_rt::aliases!(AsyncStd);
 
 /// The runtime, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

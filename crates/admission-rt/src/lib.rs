@@ -94,6 +94,7 @@ mod abort_reason;
 mod acquire;
 mod admission;
 mod alarms;
+mod aliases;
 mod attempt;
 mod bell;
 mod builder;

@@ -34,38 +34,7 @@ use std::sync::Arc;
 use admission_rt::runtime::{Bell, Clock, Runtime, RuntimeId, SleepAlarm, Spawn, SystemClock};
 use smol::Timer;
 
-/// The coordinator's handle.
-pub type Admission = admission_rt::Admission<Smol>;
-/// What a coordinator is built with.
-pub type Builder = admission_rt::Builder<Smol>;
-/// The handle of one provider.
-pub type Provider = admission_rt::Provider<Smol>;
-/// The options of one call.
-pub type Call = admission_rt::Call<Smol>;
-/// The future of a permit.
-pub type Acquire = admission_rt::Acquire<Smol>;
-/// The future of an admitted operation.
-pub type Run<F, Fut> = admission_rt::Run<Smol, F, Fut>;
-/// The future of an admitted operation that may fail.
-pub type TryRun<F, Fut> = admission_rt::TryRun<Smol, F, Fut>;
-/// What a query is built with. The query itself knows no runtime.
-pub type QueryBuilder<E> = admission_rt::QueryBuilder<Smol, E>;
-/// The sliding log as an object of its own.
-pub type RateLimiter = admission_rt::RateLimiter<Smol>;
-/// The interval pacer as an object of its own.
-pub type IntervalLimiter = admission_rt::IntervalLimiter<Smol>;
-/// What a rate limiter is built with.
-pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Smol>;
-/// What an interval limiter is built with.
-pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Smol>;
-/// The future of an interval limiter's start.
-pub type Start = admission_rt::Start<Smol>;
-/// A call that is tried again.
-pub type RetryCall<E> = admission_rt::RetryCall<Smol, E>;
-/// The future of such a call.
-pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Smol, E, F, Fut>;
-/// A stream that is read no faster than a limiter allows.
-pub type Paced<S> = admission_rt::Paced<S, Smol>;
+admission_rt::aliases!(Smol);
 
 /// The runtime, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -40,35 +40,4 @@ pub use executor::{
 };
 pub use timers::{Alarms, Arming, Firing, Virtual, VirtualAlarm};
 
-/// The coordinator's handle.
-pub type Admission = admission_rt::Admission<Virtual>;
-/// What a coordinator is built with.
-pub type Builder = admission_rt::Builder<Virtual>;
-/// The handle of one provider.
-pub type Provider = admission_rt::Provider<Virtual>;
-/// The options of one call.
-pub type Call = admission_rt::Call<Virtual>;
-/// The future of a permit.
-pub type Acquire = admission_rt::Acquire<Virtual>;
-/// The future of an admitted operation.
-pub type Run<F, Fut> = admission_rt::Run<Virtual, F, Fut>;
-/// The future of an admitted operation that may fail.
-pub type TryRun<F, Fut> = admission_rt::TryRun<Virtual, F, Fut>;
-/// What a query is built with. The query itself knows no runtime.
-pub type QueryBuilder<E> = admission_rt::QueryBuilder<Virtual, E>;
-/// The sliding log as an object of its own.
-pub type RateLimiter = admission_rt::RateLimiter<Virtual>;
-/// The interval pacer as an object of its own.
-pub type IntervalLimiter = admission_rt::IntervalLimiter<Virtual>;
-/// What a rate limiter is built with.
-pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Virtual>;
-/// What an interval limiter is built with.
-pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Virtual>;
-/// The future of an interval limiter's start.
-pub type Start = admission_rt::Start<Virtual>;
-/// A call that is tried again.
-pub type RetryCall<E> = admission_rt::RetryCall<Virtual, E>;
-/// The future of such a call.
-pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Virtual, E, F, Fut>;
-/// A stream that is read no faster than a limiter allows.
-pub type Paced<S> = admission_rt::Paced<S, Virtual>;
+admission_rt::aliases!(Virtual);

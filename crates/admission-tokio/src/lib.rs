@@ -43,38 +43,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// The coordinator's handle.
-pub type Admission = admission_rt::Admission<Tokio>;
-/// What a coordinator is built with.
-pub type Builder = admission_rt::Builder<Tokio>;
-/// The handle of one provider.
-pub type Provider = admission_rt::Provider<Tokio>;
-/// The options of one call.
-pub type Call = admission_rt::Call<Tokio>;
-/// The future of a permit.
-pub type Acquire = admission_rt::Acquire<Tokio>;
-/// The future of an admitted operation.
-pub type Run<F, Fut> = admission_rt::Run<Tokio, F, Fut>;
-/// The future of an admitted operation that may fail.
-pub type TryRun<F, Fut> = admission_rt::TryRun<Tokio, F, Fut>;
-/// What a query is built with. The query itself knows no runtime.
-pub type QueryBuilder<E> = admission_rt::QueryBuilder<Tokio, E>;
-/// The sliding log as an object of its own.
-pub type RateLimiter = admission_rt::RateLimiter<Tokio>;
-/// What a rate limiter is built with.
-pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Tokio>;
-/// The interval pacer as an object of its own.
-pub type IntervalLimiter = admission_rt::IntervalLimiter<Tokio>;
-/// A call that is tried again.
-pub type RetryCall<E> = admission_rt::RetryCall<Tokio, E>;
-/// The future of such a call.
-pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Tokio, E, F, Fut>;
-/// What an interval limiter is built with.
-pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Tokio>;
-/// The future of an interval limiter's start.
-pub type Start = admission_rt::Start<Tokio>;
-/// A stream that is read no faster than a limiter allows.
-pub type Paced<S> = admission_rt::Paced<S, Tokio>;
+admission_rt::aliases!(Tokio);
 
 /// The runtime, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

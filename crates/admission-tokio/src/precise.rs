@@ -45,38 +45,7 @@ use async_io::Timer;
 
 use crate::Tokio;
 
-/// The coordinator's handle.
-pub type Admission = admission_rt::Admission<Precise>;
-/// What a coordinator is built with.
-pub type Builder = admission_rt::Builder<Precise>;
-/// The handle of one provider.
-pub type Provider = admission_rt::Provider<Precise>;
-/// The options of one call.
-pub type Call = admission_rt::Call<Precise>;
-/// The future of a permit.
-pub type Acquire = admission_rt::Acquire<Precise>;
-/// The future of an admitted operation.
-pub type Run<F, Fut> = admission_rt::Run<Precise, F, Fut>;
-/// The future of an admitted operation that may fail.
-pub type TryRun<F, Fut> = admission_rt::TryRun<Precise, F, Fut>;
-/// What a query is built with.
-pub type QueryBuilder<E> = admission_rt::QueryBuilder<Precise, E>;
-/// The sliding log as an object of its own.
-pub type RateLimiter = admission_rt::RateLimiter<Precise>;
-/// What a rate limiter is built with.
-pub type RateLimiterBuilder = admission_rt::RateLimiterBuilder<Precise>;
-/// The interval pacer as an object of its own.
-pub type IntervalLimiter = admission_rt::IntervalLimiter<Precise>;
-/// A call that is tried again.
-pub type RetryCall<E> = admission_rt::RetryCall<Precise, E>;
-/// The future of such a call.
-pub type RetryRun<E, F, Fut> = admission_rt::RetryRun<Precise, E, F, Fut>;
-/// What an interval limiter is built with.
-pub type IntervalLimiterBuilder = admission_rt::IntervalLimiterBuilder<Precise>;
-/// The future of an interval limiter's start.
-pub type Start = admission_rt::Start<Precise>;
-/// A stream that is read no faster than a limiter allows.
-pub type Paced<S> = admission_rt::Paced<S, Precise>;
+admission_rt::aliases!(Precise);
 
 /// Tokio with a precise alarm, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
