@@ -48,7 +48,9 @@ impl AbortHandle {
         let signals = signals.into_iter().filter_map(|signal| signal.inner);
         let inner = Inner::new(None, signals.collect());
         // One may have fired before it could be heard.
-        inner.look();
+        if let Some(reason) = inner.look().cloned() {
+            inner.abort(reason);
+        }
         Self { inner }
     }
 
@@ -58,7 +60,8 @@ impl AbortHandle {
     }
 
     /// Aborts with a reason: every call that waits with this signal leaves its queue before this
-    /// returns, and gets the reason. The first reason stands; a later one is dropped.
+    /// returns, and gets the reason. The first reason stands; a later one is dropped, and returns at once
+    /// even if another thread is still about the first.
     pub fn abort_with(&self, reason: impl Into<AbortReason>) {
         self.inner.abort(reason.into());
     }
@@ -102,13 +105,13 @@ impl AbortSignal {
     /// Whether it has fired. (A signal from a future does not ask the future.)
     #[must_use]
     pub fn is_aborted(&self) -> bool {
-        self.inner.as_ref().is_some_and(|inner| inner.reason.get().is_some())
+        self.inner.as_ref().is_some_and(|inner| inner.fired().is_some())
     }
 
     /// The reason, once it has fired.
     #[must_use]
     pub fn reason(&self) -> Option<AbortReason> {
-        self.inner.as_ref()?.reason.get().cloned()
+        self.inner.as_ref()?.fired().cloned()
     }
 
     /// Waits until it fires. Cancel safe: dropping the future leaves nothing behind.
@@ -306,17 +309,20 @@ impl Inner {
         unwind.resume();
     }
 
+    /// The reason: its own, or that of a signal which fires this one and is just about to.
+    fn fired(&self) -> Option<&AbortReason> {
+        self.reason.get().or_else(|| self.upstream.iter().find_map(|(signal, _)| signal.fired()))
+    }
+
     /// The reason; polls the source, if there is one and nobody else is at it.
+    ///
+    /// It fires nothing that is not its own. Whoever aborts a signal fires those that are linked to it,
+    /// and may say that all are out when it is done: nobody else may have begun with one of them.
     fn look(&self) -> Option<&AbortReason> {
-        if self.reason.get().is_none() {
-            if self.source.is_some() {
-                self.poll_source();
-            }
-            if let Some(reason) = self.upstream.iter().find_map(|(signal, _)| signal.look()) {
-                self.abort(reason.clone());
-            }
+        if self.reason.get().is_none() && self.source.is_some() {
+            self.poll_source();
         }
-        self.reason.get()
+        self.reason.get().or_else(|| self.upstream.iter().find_map(|(signal, _)| signal.look()))
     }
 
     fn poll_source(&self) {
@@ -419,122 +425,4 @@ impl Wake for SourceWaker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId};
-    use std::time::{Duration, SystemTime};
-
-    /// No runtime at all: enough for calls that are enqueued, and for those that start.
-    struct Nowhere;
-
-    impl Runtime for Nowhere {
-        type Alarm = Silent;
-
-        fn clock() -> Arc<dyn Clock> {
-            Arc::new(Silent)
-        }
-
-        fn current() -> Option<RuntimeId> {
-            None
-        }
-
-        fn alarm(_: Bell) -> Silent {
-            Silent
-        }
-    }
-
-    struct Silent;
-
-    impl Alarm for Silent {
-        fn arm(&mut self, _: Option<Duration>) -> Result<(), Dead> {
-            Err(Dead)
-        }
-    }
-
-    impl Clock for Silent {
-        fn now(&self) -> crate::Instant {
-            crate::Instant::ZERO
-        }
-
-        fn wall(&self) -> SystemTime {
-            SystemTime::UNIX_EPOCH
-        }
-    }
-
-    // rule W3, W5, I3
-    #[test]
-    fn a_ticket_leaves_no_listener_behind() {
-        let build = crate::Admission::<Nowhere>::builder().provider("a", |p| p.max_concurrent(1)).build();
-        let admission = build.unwrap();
-        let a = admission.provider("a").unwrap();
-        let (handle, signal) = AbortHandle::new();
-        let call = || a.abort_signal(&signal);
-        let mut cx = Context::from_waker(Waker::noop());
-
-        let permit = call().try_acquire().unwrap();
-        assert_eq!(signal.listeners(), 0, "one that started never listened");
-        drop(call().enqueue());
-        assert_eq!(signal.listeners(), 0, "dropped");
-        let mut granted = call().enqueue();
-        assert_eq!(signal.listeners(), 1);
-        drop(permit);
-        let Poll::Ready(Ok(permit)) = granted.poll_acquire(&mut cx) else { panic!("granted") };
-        assert_eq!(signal.listeners(), 0, "started");
-        let mut lost = call().enqueue();
-        assert!(lost.poll_acquire(&mut cx).is_ready());
-        assert_eq!(signal.listeners(), 0, "refused: there is no runtime");
-        let aborted = signal.aborted();
-        let mut waiting = Box::pin(aborted);
-        assert!(waiting.as_mut().poll(&mut cx).is_pending());
-        let refused = call().enqueue();
-        assert_eq!(signal.listeners(), 2);
-        admission.close();
-        drop(refused);
-        assert_eq!(signal.listeners(), 1, "closed, and dropped");
-        drop(waiting);
-        assert_eq!(signal.listeners(), 0);
-        drop(permit);
-        handle.abort();
-        assert_eq!(admission.counts(), crate::Counts::default());
-    }
-
-    // rule I4, W5
-    #[test]
-    fn a_linked_signal_leaves_nothing_with_those_that_fire_it() {
-        let ((_quiet, one), (handle, other)) = (AbortHandle::new(), AbortHandle::new());
-        let linked = AbortHandle::linked([one.clone(), other.clone(), AbortSignal::never()]);
-        let below = AbortHandle::linked([linked.signal()]);
-        assert_eq!((one.listeners(), other.listeners()), (1, 1));
-        handle.abort_with("enough");
-        for signal in [linked.signal(), below.signal(), AbortHandle::linked([other]).signal()] {
-            assert_eq!(signal.reason().unwrap().to_string(), "enough");
-        }
-        assert!(!one.is_aborted());
-        drop((linked, below));
-        assert_eq!(one.listeners(), 0);
-    }
-
-    // rule W3
-    #[test]
-    fn a_signal_from_a_future_fires_those_that_are_linked_to_it() {
-        struct Counter(std::sync::atomic::AtomicUsize);
-        impl Wake for Counter {
-            fn wake(self: Arc<Self>) {
-                self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            }
-        }
-        let (handle, source) = AbortHandle::new();
-        let source = AbortSignal::from_future(async move { source.aborted().await });
-        let linked = AbortHandle::linked([source]).signal();
-        let counter = Arc::new(Counter(0.into()));
-        let waker = Waker::from(counter.clone());
-        let mut aborted = Box::pin(linked.aborted());
-        assert!(aborted.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        handle.abort_with("ready");
-        assert_eq!(counter.0.load(std::sync::atomic::Ordering::SeqCst), 1);
-        let Poll::Ready(reason) = aborted.as_mut().poll(&mut Context::from_waker(&waker)) else {
-            panic!("it has fired")
-        };
-        assert_eq!(reason.to_string(), "ready");
-    }
-}
+mod tests;
