@@ -1,6 +1,6 @@
 //! `cargo xtask bench` and `cargo xtask instructions`: what admission costs, and whether that became more.
 //!
-//! Owns: building the programs of `admission-bench` as they are to be measured, and where things lie. Lacks all
+//! Owns: building the programs of `admission-bench` and `admission-hot-paths` as they are to be measured, and where things lie. Lacks all
 //! knowledge of what is measured: that is theirs.
 
 use std::path::{Path, PathBuf};
@@ -37,18 +37,18 @@ pub(crate) struct Instructions {
 }
 
 /// The counts that are noted.
-const NOTED: &str = "crates/admission-bench/instructions.json";
+const NOTED: &str = "crates/admission-hot-paths/instructions.json";
 const PROFILE: &str = "measured";
 
 impl Bench {
     pub(crate) fn run(&self) -> Result<(), String> {
         let root = workspace::root()?;
-        let programs = build(&root)?;
-        let program = || Command::new(&programs.bench);
+        let folder = build(&root, "admission-bench")?;
+        let program = || Command::new(folder.join("admission-bench"));
         if self.list {
             return run(program().arg("list"));
         }
-        let results = programs.folder.join("benchmarks.json");
+        let results = folder.join("benchmarks.json");
         if self.fresh && results.exists() {
             std::fs::remove_file(&results).map_err(|error| format!("{}: {error}", results.display()))?;
         }
@@ -70,9 +70,9 @@ impl Instructions {
             return Ok(());
         }
         let root = workspace::root()?;
-        let programs = build(&root)?;
-        let mut command = Command::new(&programs.bench);
-        run(command.arg("instructions").arg(root.join(NOTED)).args(self.renew.then_some("--renew")))
+        let folder = build(&root, "admission-hot-paths")?;
+        let mut command = Command::new(folder.join("admission-hot-paths"));
+        run(command.arg("watch").arg(root.join(NOTED)).args(self.renew.then_some("--renew")))
     }
 }
 
@@ -83,21 +83,15 @@ pub(crate) fn has_valgrind() -> Result<(), String> {
     if is_there { Ok(()) } else { Err(how.to_owned()) }
 }
 
-struct Programs {
-    bench: PathBuf,
-    folder: PathBuf,
-}
-
-/// Builds the programs, and says where they are.
-fn build(root: &Path) -> Result<Programs, String> {
+/// Builds the programs of a member, and says where they are.
+fn build(root: &Path, package: &str) -> Result<PathBuf, String> {
     let mut command = cargo(root);
-    run(command.args(["build", "--quiet", "--profile", PROFILE, "--package", "admission-bench", "--bins"]))?;
+    run(command.args(["build", "--quiet", "--profile", PROFILE, "--package", package, "--bins"]))?;
     let metadata = cargo(root).args(["metadata", "--no-deps", "--format-version", "1"]).output();
     let metadata = metadata.map_err(|error| format!("cargo metadata could not be run: {error}"))?;
     let metadata: Value = serde_json::from_slice(&metadata.stdout).map_err(|error| error.to_string())?;
     let folder = metadata["target_directory"].as_str().ok_or("cargo names no folder for what it builds")?;
-    let folder = PathBuf::from(folder).join(PROFILE);
-    Ok(Programs { bench: folder.join("admission-bench"), folder })
+    Ok(PathBuf::from(folder).join(PROFILE))
 }
 
 fn cargo(root: &Path) -> Command {

@@ -138,6 +138,14 @@ fn matrix() -> Vec<Row> {
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
     rows.push(rust_version::row());
+    rows.push(Row {
+        needs: vec!["valgrind".to_owned()],
+        ..Row::new(
+            "instructions",
+            "the paths that every call takes have become no longer: counted, not timed",
+            [Step::cargo("xtask instructions")],
+        )
+    });
     rows.extend(bare_metal::rows());
     rows
 }

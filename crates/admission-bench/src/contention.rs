@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use admission_hot_paths::combined::{PROVIDERS, admission, handles};
+use admission_hot_paths::permit::one_limit;
+use admission_hot_paths::{Counter, REFERENCE};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use thread_priority::{
@@ -16,10 +19,7 @@ use thread_priority::{
     thread_native_id,
 };
 
-use crate::cases::combined::{PROVIDERS, admission, handles};
-use crate::cases::permit::one_limit;
 use crate::cases::rate::unlimited;
-use crate::cases::{Counter, REFERENCE};
 use crate::clocks::{now, preemptions};
 use crate::results::Results;
 use crate::runner::{Effort, median, quantile, ratios};

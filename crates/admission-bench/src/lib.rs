@@ -1,7 +1,7 @@
 //! Measures admission beside what one would use instead, on the same work.
 //!
-//! `cargo xtask bench` runs all of it and writes `docs/benchmarks.md`; `cargo xtask instructions` compares the
-//! instructions of the hot paths with those that are noted. How time is taken, and why not with a benchmark
+//! `cargo xtask bench` runs all of it and writes `docs/benchmarks.md`. What is admission's own in it stands in
+//! `admission-hot-paths`, which counts instructions too. How time is taken, and why not with a benchmark
 //! library, is said in `runner.rs`. The programs are `admission-bench`, which measures time and counts
 //! instructions, and `count-allocations`, which counts memory: in a program of its own, because a counting
 //! allocator costs time.
@@ -14,7 +14,6 @@ pub mod cases;
 pub mod clocks;
 pub mod contention;
 pub mod goals;
-pub mod instructions;
 pub mod pacing;
 pub mod page;
 pub mod picture;

@@ -6,10 +6,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use admission_bench::cases::{groups, watched};
+use admission_bench::cases::groups;
 use admission_bench::results::Results;
 use admission_bench::runner::Effort;
-use admission_bench::{clocks, contention, instructions, pacing, page, queues, runner};
+use admission_bench::{clocks, contention, pacing, page, queues, runner};
+use admission_hot_paths::instructions;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -48,14 +49,6 @@ enum What {
         /// Its name
         case: String,
     },
-    /// Count the instructions of the hot paths, and compare them with a file
-    Instructions {
-        /// The file
-        noted: PathBuf,
-        /// Write the file anew
-        #[arg(long)]
-        renew: bool,
-    },
 }
 
 fn main() -> ExitCode {
@@ -68,10 +61,7 @@ fn main() -> ExitCode {
         What::Page { results, docs } => {
             Results::read(&results).and_then(|results| page::write(&results, &docs))
         }
-        What::One { group, case } => one(&group, &case),
-        What::Instructions { noted, renew } => {
-            instructions::is_available().and_then(|()| instructions::watch(&noted, &watched(), renew))
-        }
+        What::One { group, case } => instructions::one(&groups(), &group, &case),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -182,13 +172,4 @@ fn allocations(path: &Path, is_quick: bool) -> Result<(), String> {
     command.arg(path).args(is_quick.then_some("--quick"));
     let status = command.status().map_err(|error| format!("count-allocations could not be run: {error}"))?;
     if status.success() { Ok(()) } else { Err("count-allocations failed".to_owned()) }
-}
-
-fn one(group: &str, case: &str) -> Result<(), String> {
-    let all = groups().into_iter().chain(watched());
-    let mut cases = all.filter(|other| other.name == group).flat_map(|group| group.cases);
-    let found = cases.find(|other| other.name == case).ok_or("there is no such case")?;
-    // The combined job goes through all of its keys once before it counts.
-    instructions::one(&found, if group == "combined" { 20_000 } else { 5_000 });
-    Ok(())
 }

@@ -377,7 +377,7 @@ Nanoseconds are those of one machine. Ratios, instructions and allocations are w
 
 `cargo xtask bench` measures all of it in some minutes; `--quick` in fewer, `--only` a part. `cargo xtask
 instructions` compares the instructions of the hot paths with those that are noted in
-[instructions.json](../crates/admission-bench/instructions.json).
+[instructions.json](../crates/admission-hot-paths/instructions.json).
 ";
 
 #[cfg(test)]

@@ -9,53 +9,10 @@
 //!
 //! Owns: that method. Lacks the counting of instructions and of allocations, which have files of their own.
 
+use admission_hot_paths::{Case, Group, Run};
+
 use crate::clocks::slice;
 use crate::results::Results;
-
-/// Does so many operations; making one does all that is to be set up.
-pub type Run = Box<dyn FnMut(u64)>;
-
-/// One way to do a job.
-pub struct Case {
-    /// What the tables call it.
-    pub name: String,
-    /// Sets it up.
-    pub make: Box<dyn Fn() -> Run>,
-    /// Too large for the caches: timed beside the reference alone, in longer slices.
-    pub is_large: bool,
-}
-
-/// A job, and the ways to do it.
-pub struct Group {
-    /// The table's name.
-    pub name: &'static str,
-    /// Its cases; the first is the reference.
-    pub cases: Vec<Case>,
-    /// Which case is compared with which other, beside the reference.
-    pub against: Vec<(&'static str, &'static str)>,
-}
-
-/// A case.
-pub fn case(name: impl Into<String>, make: impl Fn() -> Run + 'static) -> Case {
-    Case { name: name.into(), make: Box::new(make), is_large: false }
-}
-
-/// A case whose data does not fit into the caches.
-pub fn large(name: impl Into<String>, make: impl Fn() -> Run + 'static) -> Case {
-    Case { is_large: true, ..case(name, make) }
-}
-
-/// A case of operations that need not know their number.
-pub fn each<F: FnMut() + 'static>(name: impl Into<String>, make: impl Fn() -> F + 'static) -> Case {
-    case(name, move || {
-        let mut operation = make();
-        Box::new(move |n| {
-            for _ in 0..n {
-                operation();
-            }
-        })
-    })
-}
 
 /// How much is measured.
 #[derive(Clone, Debug, Default)]
@@ -194,34 +151,6 @@ pub fn quantile(numbers: &[f64], at: f64) -> f64 {
     numbers.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// A sequence of numbers without any pattern that matters here, the same each time.
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// One sequence for each seed.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    /// The next number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        // A multiplicative generator's high bits.
-        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        ((u128::from(self.0 >> 16) * bound as u128) >> 48) as usize
-    }
-
-    /// The numbers below `count`, in some order.
-    pub fn order(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for at in (1..count).rev() {
-            order.swap(at, self.below(at + 1));
-        }
-        order
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,13 +160,5 @@ mod tests {
         assert_eq!(median(&[3.0, f64::NAN, 1.0, 2.0]), 2.0);
         assert!(median(&[f64::NAN]).is_nan());
         assert_eq!(ratios(&[2.0, 9.0], &[1.0, 3.0]), [2.0, 3.0]);
-    }
-
-    #[test]
-    fn an_order_has_every_number_once() {
-        let mut order = Dice::new(7).order(1_000);
-        assert_ne!(order[..4], [0, 1, 2, 3]);
-        order.sort_unstable();
-        assert!(order.into_iter().eq(0..1_000));
     }
 }

@@ -10,10 +10,12 @@ use std::process::ExitCode;
 use std::task::{Context, Waker};
 
 use admission_bench::cases;
-use admission_bench::cases::machine::{Busy, Mix};
-use admission_bench::queues::{ADMISSION, SIZES, TOKIO, fill, one_at_a_time, scale, tasks};
+use admission_bench::queues::{ADMISSION, SIZES, TOKIO, fill, scale, tasks};
 use admission_bench::results::Results;
 use admission_core::Limits;
+use admission_hot_paths::machine::{Busy, Mix};
+use admission_hot_paths::queue::one_at_a_time;
+use admission_hot_paths::{combined, tokio_runtime};
 use allocation_counter::measure;
 
 fn main() -> ExitCode {
@@ -58,8 +60,8 @@ fn steady(results: &mut Results, is_quick: bool) {
     let mut set = |case: &str, allocations: u64| {
         results.set("steady", case, "allocations", allocations as f64 / count as f64);
     };
-    let admission = cases::combined::admission(true);
-    let providers = cases::combined::handles(&admission);
+    let admission = combined::admission(true);
+    let providers = combined::handles(&admission);
     let acquire_at_once = || {
         for number in 0..count {
             drop(providers[number as usize % 16].key(number).try_acquire());
@@ -68,12 +70,12 @@ fn steady(results: &mut Results, is_quick: bool) {
     acquire_at_once();
     set("at once", measure(acquire_at_once).count_total);
 
-    let group = admission_bench::queues::drained();
+    let group = admission_hot_paths::queue::drained();
     let mut run = (group.cases[0].make)();
     run(count);
     set("queued, then granted", measure(|| run(count)).count_total);
 
-    let runtime = cases::tokio_runtime();
+    let runtime = tokio_runtime();
     let _inside = runtime.enter();
     let (_admission, providers) = one_at_a_time(1_000);
     let _held = providers[0].key(1 << 40).try_acquire();
@@ -112,7 +114,7 @@ fn waiters(results: &mut Results, is_quick: bool) {
         drop(kept);
         results.set("bytes, bare", "async-lock Semaphore(1)", &column, each(info.bytes_current) - boxed);
 
-        let runtime = cases::tokio_runtime();
+        let runtime = tokio_runtime();
         let _inside = runtime.enter();
         let mut kept = None;
         let info = measure(|| {

@@ -11,13 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use admission_core::{Admitted, Config, Coordinator, Instant, Limits, ProviderId, Request};
+use admission_hot_paths::{Case, Dice, Group, each, reference};
 use admission_rt::Strategy;
 use governor::clock::{FakeRelativeClock, MonotonicClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-use super::reference;
 use crate::clocks;
-use crate::runner::{Case, Dice, Group, each};
 
 const MINUTE: u64 = 60_000_000_000;
 

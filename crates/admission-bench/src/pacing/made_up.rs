@@ -7,11 +7,12 @@ use std::time::Duration;
 use admission_core::{
     Admitted, Config, Coordinator, Event, Instant, Limits, ProviderId, Request, Step, TicketId,
 };
+use admission_hot_paths::Dice;
 use admission_rt::Admission;
 use admission_testing::{Simulation, Virtual};
 
 use crate::results::Results;
-use crate::runner::{Dice, Effort};
+use crate::runner::Effort;
 
 const WAITING: usize = 120;
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
+use admission_hot_paths::{Dice, tokio_runtime};
 use admission_rt::runtime::{Clock, Runtime, SystemClock};
 use admission_rt::{Admission, Provider};
 use admission_smol::Smol;
@@ -21,10 +22,9 @@ use admission_tokio::Tokio;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tower::{Service, ServiceExt};
 
-use crate::cases::tokio_runtime;
 use crate::clocks::{now, process_cpu};
 use crate::results::Results;
-use crate::runner::{Dice, Effort, median, quantile};
+use crate::runner::{Effort, median, quantile};
 
 /// Paces: each call comes back when one more start is allowed.
 pub(crate) trait Pace {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission_core::Limits;
+use admission_hot_paths::machine::{Busy, Mix};
+use admission_hot_paths::tokio_runtime;
 use admission_tokio::Admission;
 use tokio::sync::Semaphore;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::sizes;
-use crate::cases::machine::{Busy, Mix};
-use crate::cases::tokio_runtime;
 use crate::clocks::{slice, thread_cpu};
 use crate::results::Results;
 use crate::runner::{Effort, median};

@@ -7,10 +7,11 @@ use std::time::Duration;
 use admission_core::{
     Admitted, Config, Coordinator, Event, Instant, Key, Limits, ProviderId, Request, Step, TicketId,
 };
+use admission_hot_paths::Dice;
 
 use crate::clocks::thread_cpu;
 use crate::results::Results;
-use crate::runner::{Dice, Effort, median};
+use crate::runner::{Effort, median};
 
 /// Tickets and providers.
 pub const SCALES: [(usize, usize); 3] = [(1_000, 100), (100_000, 10_000), (1_000_000, 100_000)];

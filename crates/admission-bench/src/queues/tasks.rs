@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use admission_hot_paths::queue::one_at_a_time;
+use admission_hot_paths::tokio_runtime;
 use governor::{Quota, RateLimiter};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-use super::{ADMISSION, TOKIO, one_at_a_time, sizes};
-use crate::cases::tokio_runtime;
+use super::{ADMISSION, TOKIO, sizes};
 use crate::clocks::process_cpu;
 use crate::results::Results;
 use crate::runner::{Effort, median, ratios};

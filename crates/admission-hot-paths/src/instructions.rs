@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use crate::runner::{Case, Group, Run};
+use crate::{Group, Run};
 
 /// Operations that are counted in one run.
 const COUNTED: u64 = 5_000;
@@ -26,11 +26,19 @@ pub fn counted(run: &mut Run, n: u64) {
     run(n);
 }
 
-/// What the helper process does: set up, warm up, and once inside the counted function.
-pub fn one(case: &Case, warm_up: u64) {
+/// What the helper process does: set one case up, warm it up, and run it once inside the counted function.
+///
+/// # Errors
+///
+/// There is no such case.
+pub fn one(groups: &[Group], group: &str, case: &str) -> Result<(), String> {
+    let mut cases = groups.iter().filter(|other| other.name == group).flat_map(|group| &group.cases);
+    let case = cases.find(|other| other.name == case).ok_or("there is no such case")?;
     let mut run = (case.make)();
-    run(warm_up);
+    // The combined job goes through all of its keys once before it counts.
+    run(if group == "combined" { 20_000 } else { 5_000 });
     counted(black_box(&mut run), COUNTED);
+    Ok(())
 }
 
 /// Whether there is a valgrind to count with.

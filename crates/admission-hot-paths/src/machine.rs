@@ -12,8 +12,7 @@ use admission_core::{
     Admitted, Config, Coordinator, Event, Instant, Key, Limits, ProviderId, Request, Step, TicketId,
 };
 
-use super::reference;
-use crate::runner::{Case, Dice, Group, Run, case, large};
+use crate::{Case, Dice, Group, Run, case, large, reference};
 
 /// How many run at once.
 const RUNNING: usize = 64;
