@@ -37,13 +37,12 @@ impl Coordinator {
                 return Err(self.refusal_of_newcomer(reason, request, provider, now));
             }
         }
-        let mut entered = None;
+        let found = request.key.map(|key| self.queue.look_up(key));
+        let entered = found.and_then(|found| found.entry);
         if let Some(key) = request.key {
-            entered = self.queue.enter_key(key);
             if let Some(entry) = entered {
                 may_start = may_start && self.queue.claim(key, entry);
                 if !may_start {
-                    // Nothing was entered, as the key is another's.
                     if let Some(reason) = self.why_not_queue(request, provider, now) {
                         return Err(self.refusal_of_newcomer(reason, request, provider, now));
                     }
@@ -51,7 +50,7 @@ impl Coordinator {
             }
         }
         let (deadline, is_max_wait) = self.deadline(request, now);
-        let (ticket, slot) = self.queue.create(request.provider.0, request.key, request.costs, now);
+        let (ticket, slot) = self.queue.create(request.provider.0, request.key, request.costs, found, now);
         if may_start && request.may_start {
             slot.run(now, self.starts);
             self.start_at_once(provider, now);

@@ -10,6 +10,7 @@ mod key_table;
 mod keys;
 mod line;
 mod slab;
+mod tree;
 
 use alloc::vec::Vec;
 
@@ -21,7 +22,8 @@ use crate::heap::Heap;
 use crate::scope::Ask;
 use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
 
-pub(crate) use self::keys::{Entry, hash};
+pub(crate) use self::key_table::hash;
+pub(crate) use self::keys::{Entry, Found};
 pub(crate) use self::slab::{Ending, Flags, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
@@ -416,18 +418,24 @@ impl Queue {
 
     /// A ticket that is not anywhere yet but in the table of keys: it starts, is granted, or is put in
     /// with [`Queue::enqueue`].
+    ///
+    /// `found`: what [`Queue::look_up`] said of its key.
     #[inline(always)]
     pub(crate) fn create(
         &mut self,
         provider: u32,
         key: Option<Key>,
         costs: &[(UnitId, u64)],
+        found: Option<Found>,
         now: Instant,
     ) -> (TicketId, &mut Slot) {
         if self.more_units > 0 {
             self.note_costs(self.slab.next(), costs);
         }
         let index = self.slab.insert(provider, key, now);
+        if let Some(found) = found.filter(|found| found.entry.is_none()) {
+            self.keys.enter(found.home(), index, &mut self.slab);
+        }
         let slot = &mut self.slab[index];
         (slot.ticket(index), slot)
     }
@@ -445,13 +453,13 @@ impl Queue {
 
     /// A new ticket waits.
     ///
-    /// `entered`: what [`Queue::enter_key`] said of its key.
+    /// `entered`: who else has its key.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, index: u32, place: u32, entered: Option<Entry>) {
         self.count_in(place);
         self.watch_deadline(index);
         match entered {
-            None => self.enter_line(index, place),
+            None => self.enter_line_last(index, place),
             Some(entry) => self.enqueue_sharing(index, place, entry),
         }
     }
@@ -483,11 +491,10 @@ impl Queue {
         self.stand(index);
     }
 
-    /// The next ticket that is created has this key, and nobody else; otherwise whoever has it, to whom
-    /// nothing is added yet.
+    /// Who has a key, and where the next ticket with it enters the table.
     #[inline(always)]
-    pub(crate) fn enter_key(&mut self, key: Key) -> Option<Entry> {
-        self.keys.enter(key, self.slab.next(), &self.slab)
+    pub(crate) fn look_up(&self, key: Key) -> Found {
+        self.keys.look_up(key, &self.slab)
     }
 
     /// Takes a key that others have for the next ticket that is created, which is granted, unless one
@@ -583,7 +590,7 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn finish_with(&mut self, index: u32, key: Option<Key>) {
         let Some(key) = key else { return };
-        if let Some(record) = self.keys.remove_sole(key, index) {
+        if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.finish_shared(record);
         }
     }
@@ -628,7 +635,7 @@ impl Queue {
             Entry::Sole(other) => {
                 let Slot { state, provider, .. } = self.slab[other];
                 let holder = if state.holds_key() { other } else { NIL };
-                let record = self.keys.share(key, holder, &self.slab);
+                let record = self.keys.share(key, other, holder, &mut self.slab);
                 self.keys.record(record).tickets = 2;
                 if state == State::InLine {
                     let group = self.keys.group_at(record, provider);
@@ -643,7 +650,7 @@ impl Queue {
     /// One ticket less has its key, which it does not hold.
     fn quit_key(&mut self, index: u32) {
         let Some(key) = self.slab[index].key() else { return };
-        if let Some(record) = self.keys.remove_sole(key, index) {
+        if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.quit_shared(record);
         }
     }
@@ -651,7 +658,7 @@ impl Queue {
     fn quit_shared(&mut self, record: u32) {
         self.keys.record(record).tickets -= 1;
         if self.keys.record(record).tickets == 0 {
-            self.keys.remove_shared(record);
+            self.keys.remove_shared(record, &mut self.slab);
         }
     }
 
@@ -752,7 +759,18 @@ impl Queue {
         self.keys.group(group).parked.insert(&mut self.slab, index);
     }
 
+    /// A new ticket is the last of its line.
     #[inline(always)]
+    fn enter_line_last(&mut self, index: u32, place: u32) {
+        self.slab[index].state = State::InLine;
+        let lane = &mut self.lanes[place as usize];
+        lane.line.push(&mut self.slab, index);
+        lane.metered += 1;
+        if lane.line.first() == index {
+            self.mark_changed(place);
+        }
+    }
+
     fn enter_line(&mut self, index: u32, place: u32) {
         let slot = &mut self.slab[index];
         slot.state = State::InLine;

@@ -66,8 +66,9 @@ pub(crate) struct Slot {
     generation: u32,
     /// While it waits, its group among those that share its key, if there is one.
     pub(crate) group: u32,
-    /// Once ended, what held it back.
-    pub(crate) hold: Option<Hold>,
+    /// While it is the only one with its key, the next at the same place of the table of keys; once
+    /// ended, what held it back, as a number.
+    pub(crate) link: u32,
     pub(crate) flags: Flags,
     pub(crate) state: State,
     /// The hand-off list that it is in while granted.
@@ -84,7 +85,6 @@ impl Slot {
         self.submitted = now;
         self.provider = provider;
         self.group = NIL;
-        self.hold = None;
         self.flags = Flags(if key.is_some() { Flags::KEYED } else { 0 });
         self.state = State::Running;
     }
@@ -130,7 +130,7 @@ impl Slot {
     /// It has left whatever it was in, and keeps what its caller is to be told.
     pub(crate) fn end(&mut self, ending: &Ending) {
         self.state = State::Ended(ending.reason);
-        self.hold = ending.hold;
+        self.link = Hold::to_code(ending.hold);
         self.deadline = ending.retry_at;
         self.seq = ending.limits;
         if let Some(holder) = ending.key_holder {
@@ -157,8 +157,8 @@ impl Slot {
             is_running: self.flags.has(Flags::HOLDER_RAN),
             since: Instant::from_nanos(self.seq),
         });
-        let Self { hold, deadline: retry_at, seq: limits, .. } = *self;
-        Ending { reason, hold, retry_at, limits, key_holder }
+        let hold = Hold::from_code(self.link);
+        Ending { reason, hold, retry_at: self.deadline, limits: self.seq, key_holder }
     }
 }
 
@@ -299,7 +299,7 @@ impl Slab {
             provider: 0,
             generation: 0,
             group: NIL,
-            hold: None,
+            link: NIL,
             flags: Flags::default(),
             state: State::Free,
             level: 0,
