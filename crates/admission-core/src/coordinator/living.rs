@@ -94,7 +94,7 @@ impl Coordinator {
             for entry in (0..self.batch.len()).rev() {
                 let index = self.batch[entry];
                 if self.queue.slot(index).state == State::Granted {
-                    self.give_back(index);
+                    self.give_back(index, now);
                     self.queue.finish(index);
                 } else {
                     self.queue.leave(index);
@@ -266,7 +266,7 @@ impl Coordinator {
         };
         scope.adapt(limits, oldest, self.starts, now).map_err(ChangeError::Limits)?;
         for index in queue.slots().filter(is_granted) {
-            scope.hold(queue.ask(index));
+            scope.hold(queue.ask(index), now);
         }
         Ok(())
     }

@@ -256,6 +256,7 @@ impl SlidingLog {
     }
 
     /// So much is spent at `at`, which is now or a little before.
+    #[inline]
     fn spend(&mut self, cost: u64, at: Instant, now: Instant) {
         self.prune(now);
         if cost == 0 || at.plus(self.window_nanos) <= now {
@@ -306,6 +307,12 @@ impl SlidingLog {
 
     /// Drops what is a whole window old, so that memory follows the starts in the window.
     fn prune(&mut self, now: Instant) {
+        if self.empty_from() <= now {
+            // Mostly all have left it, or none has.
+            self.before = self.through;
+            self.entries.clear();
+            return;
+        }
         while let Some(first) = self.entries.front() {
             #[cfg(steps)]
             self.steps.count();

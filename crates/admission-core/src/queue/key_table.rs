@@ -73,37 +73,31 @@ impl KeyTable {
         None
     }
 
-    /// Puts somebody in whose key is not in, and whose home this is.
+    /// Puts somebody in whose key is not in, at the home of that key; says who is next.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, home: usize, number: u32, members: &mut impl Members) {
+    #[must_use]
+    pub(crate) fn insert(&mut self, home: usize, key: u64, number: u32, members: &mut impl Members) -> u32 {
+        let mut home = home;
         self.len += 1;
         if self.len * PLACES > self.heads.len() {
-            return self.insert_growing(number, members);
+            self.grow(members);
+            home = self.home(key);
         }
-        if let Some(head) = self.heads.get_mut(home) {
-            members.set_next(number, *head);
-            *head = number;
-        }
+        self.heads.get_mut(home).map_or(NOBODY, |head| core::mem::replace(head, number))
     }
 
     #[cold]
-    fn insert_growing(&mut self, number: u32, members: &mut impl Members) {
+    fn grow(&mut self, members: &mut impl Members) {
         let places = (self.len + self.len / 2 + 4) * PLACES;
         let old = core::mem::replace(&mut self.heads, alloc::vec![NOBODY; places]);
         for mut moved in old {
             while moved != NOBODY {
                 let next = members.next(moved);
-                self.link(moved, members);
+                let home = self.home(members.key(moved));
+                members.set_next(moved, core::mem::replace(&mut self.heads[home], moved));
                 moved = next;
             }
         }
-        self.link(number, members);
-    }
-
-    fn link(&mut self, number: u32, members: &mut impl Members) {
-        let home = self.home(members.key(number));
-        let next = core::mem::replace(&mut self.heads[home], number);
-        members.set_next(number, next);
     }
 
     /// Takes the first of a chain out.
@@ -115,23 +109,24 @@ impl KeyTable {
         }
     }
 
-    /// Takes somebody out who is in.
-    pub(crate) fn remove(&mut self, key: u64, number: u32, members: &mut impl Members) {
+    /// Takes somebody with a key out; says whether that one was in.
+    pub(crate) fn remove(&mut self, key: u64, number: u32, members: &mut impl Members) -> bool {
         let home = self.home(key);
-        let next = members.next(number);
         let mut before = self.head(home);
         if before == number {
-            return self.remove_head(home, next);
+            self.remove_head(home, members.next(number));
+            return true;
         }
         while before != NOBODY {
             let after = members.next(before);
             if after == number {
-                members.set_next(before, next);
+                members.set_next(before, members.next(number));
                 self.len -= 1;
-                return;
+                return true;
             }
             before = after;
         }
+        false
     }
 }
 
@@ -180,7 +175,8 @@ mod tests {
                 table.remove(key, found, &mut nodes);
             } else {
                 model.insert(key, number);
-                table.insert(table.home(key), number, &mut nodes);
+                let next = table.insert(table.home(key), key, number, &mut nodes);
+                nodes.set_next(number, next);
             }
             assert_eq!(table.len, model.len());
         }

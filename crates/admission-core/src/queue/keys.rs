@@ -46,12 +46,6 @@ pub(crate) struct Found {
     pub(crate) entry: Option<Entry>,
 }
 
-impl Found {
-    pub(crate) fn home(self) -> usize {
-        self.home
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     key: u64,
@@ -108,10 +102,11 @@ impl Keys {
         Found { home, entry: if is_vacant { None } else { self.find(key, slab) } }
     }
 
-    /// The only ticket that has a key, whose place this is.
+    /// A ticket is the only one that has a key; says who is next at the same place.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, home: usize, index: u32, slab: &mut Slab) {
-        self.table.insert(home, index, &mut Here { slab, records: &mut self.records });
+    pub(crate) fn enter(&mut self, found: Found, key: Key, index: u32, slab: &mut Slab) -> u32 {
+        let here = &mut Here { slab, records: &mut self.records };
+        self.table.insert(found.home, key.0, index, here)
     }
 
     /// Takes a ticket's key out if no other ticket has it; if it is shared, says by which record.
@@ -127,11 +122,11 @@ impl Keys {
 
     #[inline(never)]
     fn remove_sole_behind(&mut self, key: Key, index: u32, slab: &mut Slab) -> Option<u32> {
+        if self.table.remove(key.0, index, &mut Here { slab, records: &mut self.records }) {
+            return None;
+        }
         match self.find(key, slab)? {
-            Entry::Sole(_) => {
-                self.table.remove(key.0, index, &mut Here { slab, records: &mut self.records });
-                None
-            }
+            Entry::Sole(_) => None,
             Entry::Shared(record) => Some(record),
         }
     }
@@ -149,7 +144,8 @@ impl Keys {
         let index = self.records.insert(record);
         let here = &mut Here { slab, records: &mut self.records };
         self.table.remove(key.0, sole, here);
-        self.table.insert(self.table.home(key.0), index | RECORD, here);
+        let link = self.table.insert(self.table.home(key.0), key.0, index | RECORD, here);
+        self.records.get_mut(index).link = link;
         index
     }
 

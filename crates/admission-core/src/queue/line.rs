@@ -58,13 +58,15 @@ impl Line {
         }
     }
 
-    /// The same for one that is younger than all.
+    /// The same for one that is younger than all; says whether it is the first.
     #[inline(always)]
-    pub(crate) fn push(&mut self, slab: &mut Slab, index: u32) {
+    pub(crate) fn push(&mut self, slab: &mut Slab, index: u32) -> bool {
         self.append(slab, index);
-        if self.first == NIL {
+        let is_first = self.first == NIL;
+        if is_first {
             self.first = index;
         }
+        is_first
     }
 
     /// Puts one that is younger than those in the list at its end.
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn tickets_leave_and_return_at_their_own_place() {
         let mut slab = Slab::new();
-        let all: Vec<u32> = (0..200).map(|_| slab.insert(0, None, Instant::NEVER)).collect();
+        let all: Vec<u32> = (0..200).map(|_| slab.insert(0, None, NIL, Instant::NEVER).0).collect();
         let mut line = Line::new();
         let mut model = BTreeSet::new();
         let mut seed = 9u64;

@@ -24,7 +24,7 @@ use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
 
 pub(crate) use self::key_table::hash;
 pub(crate) use self::keys::{Entry, Found};
-pub(crate) use self::slab::{Ending, Flags, NIL, Slab, Slot, State};
+pub(crate) use self::slab::{Ending, Flags, Links, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -67,11 +67,10 @@ struct Lane {
     rank: Rank,
 }
 
-/// A provider that is to be judged.
-pub(crate) struct Changed {
-    pub(crate) place: u32,
+/// What is known of a provider that is to be judged.
+pub(crate) struct Front {
     /// Its oldest ticket, or [`NIL`].
-    pub(crate) front: u32,
+    pub(crate) index: u32,
     /// What was last said of it.
     pub(crate) rank: Rank,
     /// Whether it is of interest though nobody waits there.
@@ -360,14 +359,6 @@ impl Queue {
         self.changed.push(provider);
     }
 
-    /// The same after something that can only let a ticket go: one that may is let go as before.
-    #[inline(always)]
-    pub(crate) fn mark_eased(&mut self, provider: u32) {
-        if self.lanes[provider as usize].rank != Rank::Ready {
-            self.mark_changed(provider);
-        }
-    }
-
     /// The same where nobody stands in line.
     #[inline(always)]
     pub(crate) fn mark_if_fleeting(&mut self, provider: u32) {
@@ -388,11 +379,24 @@ impl Queue {
     }
 
     #[inline(always)]
-    pub(crate) fn next_changed(&mut self) -> Option<Changed> {
+    pub(crate) fn next_changed(&mut self) -> Option<u32> {
         let place = self.changed.pop()?;
-        let lane = &mut self.lanes[place as usize];
-        lane.is_changed = false;
-        Some(Changed { place, front: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting })
+        self.lanes[place as usize].is_changed = false;
+        Some(place)
+    }
+
+    #[inline(always)]
+    pub(crate) fn front_of(&self, place: u32) -> Front {
+        let lane = &self.lanes[place as usize];
+        Front { index: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting }
+    }
+
+    /// Whether a provider is to be judged after something that can only let a ticket go: not one that lets
+    /// its oldest go as before, nor one where nobody waits.
+    #[inline(always)]
+    pub(crate) fn is_of_interest(&self, place: u32) -> bool {
+        let lane = &self.lanes[place as usize];
+        lane.rank != Rank::Ready && (lane.is_fleeting || !lane.line.is_empty())
     }
 
     /// Notes what is said of a provider's oldest ticket.
@@ -403,12 +407,6 @@ impl Queue {
 
     pub(crate) fn note_fleeting(&mut self, provider: u32, is_fleeting: bool) {
         self.lanes[provider as usize].is_fleeting = is_fleeting;
-    }
-
-    /// Time has come for one that only time held back: whether it may go is to be judged.
-    pub(crate) fn note_time(&mut self, provider: u32) {
-        self.lanes[provider as usize].rank = Rank::Held;
-        self.mark_changed(provider);
     }
 
     #[cfg(audit)]
@@ -428,16 +426,15 @@ impl Queue {
         costs: &[(UnitId, u64)],
         found: Option<Found>,
         now: Instant,
-    ) -> (TicketId, &mut Slot) {
+    ) -> (u32, &mut Slot) {
         if self.more_units > 0 {
             self.note_costs(self.slab.next(), costs);
         }
-        let index = self.slab.insert(provider, key, now);
-        if let Some(found) = found.filter(|found| found.entry.is_none()) {
-            self.keys.enter(found.home(), index, &mut self.slab);
+        let mut link = NIL;
+        if let (Some(key), Some(found @ Found { entry: None, .. })) = (key, found) {
+            link = self.keys.enter(found, key, self.slab.next(), &mut self.slab);
         }
-        let slot = &mut self.slab[index];
-        (slot.ticket(index), slot)
+        self.slab.insert(provider, key, link, now)
     }
 
     #[inline(never)]
@@ -453,19 +450,28 @@ impl Queue {
 
     /// A new ticket waits.
     ///
-    /// `entered`: who else has its key.
+    /// `entered`: who else has its key. If nobody has, its state says that it is in line already.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, index: u32, place: u32, entered: Option<Entry>) {
-        self.count_in(place);
-        self.watch_deadline(index);
-        match entered {
-            None => self.enter_line_last(index, place),
-            Some(entry) => self.enqueue_sharing(index, place, entry),
+    pub(crate) fn enqueue(&mut self, index: u32, place: u32, deadline: Instant, entered: Option<Entry>) {
+        if deadline < Instant::NEVER {
+            self.deadlines.set(index, deadline.as_nanos());
+        }
+        if let Some(entry) = entered {
+            return self.enqueue_sharing(index, place, entry);
+        }
+        self.queued += 1;
+        let lane = &mut self.lanes[place as usize];
+        lane.queued += 1;
+        lane.metered += 1;
+        // Who is the only one that waits is the first in line.
+        if lane.line.push(&mut self.slab, index) {
+            self.mark_changed(place);
         }
     }
 
     #[inline(never)]
     fn enqueue_sharing(&mut self, index: u32, place: u32, entry: Entry) {
+        self.count_in(place);
         if let Some(key) = self.slab[index].key() {
             let record = self.share_key(key, entry);
             self.stand_among(record, index, place);
@@ -510,24 +516,20 @@ impl Queue {
     }
 
     /// The oldest ticket of a line takes its key: it is granted. Where no other ticket has that key, it
-    /// is its already.
+    /// is its already. Its provider is to be judged.
     #[inline(always)]
-    pub(crate) fn take_first(&mut self, place: u32) -> u32 {
+    pub(crate) fn take_first(&mut self, place: u32) -> (u32, Flags) {
         let lane = &mut self.lanes[place as usize];
         let index = lane.line.remove_first(&mut self.slab);
         let Slot { flags, group, .. } = self.slab[index];
         lane.metered -= u32::from(!flags.is_exempt_somewhere());
         lane.queued -= 1;
         self.queued -= 1;
-        if !lane.is_changed {
-            lane.is_changed = true;
-            self.changed.push(place);
-        }
         self.deadlines.remove(index);
         if group != NIL {
             self.take_shared(index, group);
         }
-        index
+        (index, flags)
     }
 
     /// A delegate takes its key.
@@ -680,7 +682,7 @@ impl Queue {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_in(&mut self, place: u32) {
         self.queued += 1;
         self.lanes[place as usize].queued += 1;
@@ -700,7 +702,7 @@ impl Queue {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn watch_deadline(&mut self, index: u32) {
         let deadline = self.slab[index].deadline;
         if deadline < Instant::NEVER {
@@ -757,18 +759,6 @@ impl Queue {
         self.slab[index].state = State::Parked;
         self.slab[index].group = group;
         self.keys.group(group).parked.insert(&mut self.slab, index);
-    }
-
-    /// A new ticket is the last of its line.
-    #[inline(always)]
-    fn enter_line_last(&mut self, index: u32, place: u32) {
-        self.slab[index].state = State::InLine;
-        let lane = &mut self.lanes[place as usize];
-        lane.line.push(&mut self.slab, index);
-        lane.metered += 1;
-        if lane.line.first() == index {
-            self.mark_changed(place);
-        }
     }
 
     fn enter_line(&mut self, index: u32, place: u32) {
