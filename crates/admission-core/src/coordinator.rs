@@ -377,8 +377,7 @@ impl Coordinator {
     /// A call that does nothing but let time pass, and has this answer.
     fn time_passes<T>(&mut self, answer: T, now: Instant) -> T {
         self.pass_time_to(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         answer
     }
 
@@ -433,15 +432,13 @@ impl Coordinator {
             self.end(index, Reason::Aborted, None, now);
         }
         self.pass_time_to(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
     }
 
     /// Time has come to `now`. Harmless when early, and complete when late (rule T3).
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.pass_time(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
     }
 
     /// No start at `provider` for `delay` from now (rule L5). It never shortens an earlier cooldown
@@ -472,8 +469,7 @@ impl Coordinator {
                 self.take_back_grants(Some(place), TakenBack::ByCooldown, now);
             }
         }
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         place.map(|_| ())
     }
 
@@ -505,8 +501,7 @@ impl Coordinator {
                 self.queue.mark_changed(place);
             }
         }
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         place.map(|_| ())
     }
 
@@ -530,16 +525,14 @@ impl Coordinator {
             self.end(self.batch[place], Reason::Closed, None, now);
         }
         self.batch.clear();
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
     }
 
     /// How much is free right now in one log, from 0 to its limit (rule R3); `None` if there is no
     /// such log.
     pub fn available(&mut self, scope: ScopeId, pacer: u16, now: Instant) -> Option<u64> {
         let now = self.pass_time(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         let place = self.find_scope(scope).ok()?;
         match self.scope(place).pacers.get(usize::from(pacer))? {
             Pacer::Log(log) => Some(log.available(now)),
@@ -766,6 +759,7 @@ impl Coordinator {
 
     /// What time does by itself, whatever the timers did (rule W6): take-backs, then expiries. What
     /// it opens is left to [`Self::grant_due`].
+    #[inline(never)]
     fn pass_time(&mut self, now: Instant) -> Instant {
         let now = self.see(now);
         self.pass_time_to(now);
@@ -1130,6 +1124,13 @@ impl Coordinator {
             key_holder: told.key_holder,
             limits_changed,
         }
+    }
+
+    /// The end of a call that starts nobody itself: who may go now is granted.
+    #[inline(never)]
+    fn conclude(&mut self, now: Instant) {
+        self.grant_due(NIL, now);
+        self.end_call();
     }
 
     /// Checks every invariant, under `--cfg audit`; nothing otherwise.

@@ -288,6 +288,7 @@ impl SlidingLog {
         }
     }
 
+    #[inline(never)]
     fn spend_earlier(&mut self, cost: u64, at: Instant) {
         let place = self.entries.partition_point(|entry| {
             #[cfg(steps)]
@@ -313,6 +314,13 @@ impl SlidingLog {
             self.entries.clear();
             return;
         }
+        if self.entries.front().is_some_and(|first| first.at.plus(self.window_nanos) <= now) {
+            self.prune_some(now);
+        }
+    }
+
+    #[inline(never)]
+    fn prune_some(&mut self, now: Instant) {
         while let Some(first) = self.entries.front() {
             #[cfg(steps)]
             self.steps.count();
