@@ -1,7 +1,7 @@
 //! Tickets, each in a slot of one cache line, addressed by number.
 //!
-//! A slot's links serve whichever structure its ticket is in: the tree of a line while it waits, the
-//! list of the hand-off while it is granted. It is never in two. What no structure needs any more
+//! A slot's links serve whichever structure its ticket is in: the list or the tree of a line while it waits,
+//! the list of the hand-off while it is granted. It is never in two. What no structure needs any more
 //! holds what is to be told of the ticket: since when it is granted or runs, and once it has ended,
 //! why. A generation tells a ticket from a later one in the same slot.
 
