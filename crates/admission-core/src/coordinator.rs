@@ -18,10 +18,11 @@ use core::time::Duration;
 use crate::event::Events;
 use crate::handoff::HandOff;
 use crate::providers::{Providers, Standing};
-use crate::queue::{Changed, Ending, Flags, NIL, Queue, Rank, State};
+use crate::queue::{Ending, Flags, Front, NIL, Queue, Rank, State};
 use crate::scope::{Ask, Pacer, Scope};
 use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::time::nanos;
+use crate::timed::Timed;
 use crate::tournament::Tournament;
 use crate::verdict::{Opening, Verdict, held_whoever_asks, judge};
 use crate::{
@@ -238,7 +239,7 @@ pub struct Coordinator {
     /// The providers whose oldest ticket passes its provider, by that ticket's place in the order.
     ready: Tournament,
     /// The providers whose oldest ticket only time holds back, by the instant.
-    timed: Tournament,
+    timed: Timed,
     hand_off: HandOff,
     events: Events,
     /// Slot numbers that are being sorted; empty between calls.
@@ -277,7 +278,7 @@ impl Coordinator {
                 config.max_wait.is_some(),
             )?,
             ready: Tournament::new(),
-            timed: Tournament::new(),
+            timed: Timed::new(),
             hand_off: HandOff::try_new(config.hand_off)?,
             events: Events::new(),
             batch: Vec::new(),
@@ -330,42 +331,53 @@ impl Coordinator {
     /// As [`request`](Self::request); O(log queued) for a ticket that was passed over.
     pub fn step(&mut self, ticket: TicketId, now: Instant) -> Step {
         let now = self.see(now);
-        let found = self.queue.find(ticket);
-        let state = found.map_or(State::Free, |index| self.queue.slot(index).state);
-        let mut answer = Step::Gone;
-        let mut waiter = NIL;
-        if let Some(index) = found {
-            match state {
-                State::Granted => {
-                    self.start(index, now);
-                    answer = Step::Start;
-                }
-                State::Running => answer = Step::Running,
-                State::Ended(_) => answer = Step::GiveUp(self.tell(index, now)),
-                State::InLine | State::Parked | State::Aside => {
-                    let flags = &mut self.queue.slot_mut(index).flags;
-                    if flags.has(Flags::TAKEN_BACK) {
-                        flags.clear(Flags::TAKEN_BACK);
-                        flags.set(Flags::FULL_TIME);
-                    }
-                    if state == State::Aside {
-                        self.queue.bring_back(index);
-                    }
-                    waiter = index;
-                }
-                State::Free => {}
-            }
-        }
-        self.pass_time(now);
-        self.grant_due(waiter, now);
-        if waiter != NIL {
-            answer = match self.queue.slot(waiter).state {
-                State::Running => Step::Start,
-                State::Ended(_) => Step::GiveUp(self.tell(waiter, now)),
-                _ => Step::Wait,
-            };
-        }
+        let granted = self.queue.find(ticket).filter(|&index| self.queue.slot(index).state == State::Granted);
+        let Some(index) = granted else { return self.step_unless_granted(ticket, now) };
+        let provider = self.start(index, now);
+        // An interval that lets nobody go before this start holds its line.
+        self.judge_if_of_interest(provider, now);
+        self.pass_time_to(now);
+        self.grant_due(NIL, now);
         self.end_call();
+        Step::Start
+    }
+
+    #[inline(never)]
+    fn step_unless_granted(&mut self, ticket: TicketId, now: Instant) -> Step {
+        let Some(index) = self.queue.find(ticket) else {
+            return self.time_passes(Step::Gone, now);
+        };
+        match self.queue.slot(index).state {
+            State::InLine | State::Parked => {}
+            State::Aside => self.queue.bring_back(index),
+            State::Ended(_) => {
+                let refusal = self.tell(index, now);
+                return self.time_passes(Step::GiveUp(refusal), now);
+            }
+            // (A granted one starts before anything else is asked, and no slot is free that is found.)
+            State::Running | State::Granted | State::Free => return self.time_passes(Step::Running, now),
+        }
+        let flags = &mut self.queue.slot_mut(index).flags;
+        if flags.has(Flags::TAKEN_BACK) {
+            flags.clear(Flags::TAKEN_BACK);
+            flags.set(Flags::FULL_TIME);
+        }
+        self.judge_changed(now);
+        self.pass_time_to(now);
+        self.grant_due(index, now);
+        let answer = match self.queue.slot(index).state {
+            State::Running => Step::Start,
+            State::Ended(_) => Step::GiveUp(self.tell(index, now)),
+            _ => Step::Wait,
+        };
+        self.end_call();
+        answer
+    }
+
+    /// A call that does nothing but let time pass, and has this answer.
+    fn time_passes<T>(&mut self, answer: T, now: Instant) -> T {
+        self.pass_time_to(now);
+        self.conclude(now);
         answer
     }
 
@@ -389,16 +401,20 @@ impl Coordinator {
                 self.settle(index, now);
                 self.queue.forget(index);
             }
-            None => {
-                if let Some(index) = found {
-                    self.withdraw(index, now);
-                    self.queue.forget(index);
-                }
-                self.pass_time(now);
-            }
+            None => self.release_unstarted(found, now),
         }
         self.grant_due(NIL, now);
         self.end_call();
+    }
+
+    #[inline(never)]
+    fn release_unstarted(&mut self, found: Option<u32>, now: Instant) {
+        if let Some(index) = found {
+            self.withdraw(index, now);
+            self.queue.forget(index);
+            self.judge_changed(now);
+        }
+        self.pass_time_to(now);
     }
 
     /// A ticket's signal fired. If it has not started it leaves at once, as by
@@ -412,18 +428,17 @@ impl Coordinator {
         });
         if let Some(index) = found {
             self.withdraw(index, now);
+            self.judge_changed(now);
             self.end(index, Reason::Aborted, None, now);
         }
-        self.pass_time(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.pass_time_to(now);
+        self.conclude(now);
     }
 
     /// Time has come to `now`. Harmless when early, and complete when late (rule T3).
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.pass_time(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
     }
 
     /// No start at `provider` for `delay` from now (rule L5). It never shortens an earlier cooldown
@@ -454,8 +469,7 @@ impl Coordinator {
                 self.take_back_grants(Some(place), TakenBack::ByCooldown, now);
             }
         }
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         place.map(|_| ())
     }
 
@@ -475,7 +489,7 @@ impl Coordinator {
         if let Ok(place) = place {
             let side = place.map_or(Side::Client, |_| Side::Provider);
             let next_start = self.starts;
-            self.scope_mut(place).reset_logs(next_start);
+            self.scope_mut(place).reset_logs(next_start, now);
             let number = self.number_of(place);
             for index in self.queue.slots() {
                 let slot = self.queue.slot(index);
@@ -487,8 +501,7 @@ impl Coordinator {
                 self.queue.mark_changed(place);
             }
         }
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         place.map(|_| ())
     }
 
@@ -512,16 +525,14 @@ impl Coordinator {
             self.end(self.batch[place], Reason::Closed, None, now);
         }
         self.batch.clear();
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
     }
 
     /// How much is free right now in one log, from 0 to its limit (rule R3); `None` if there is no
     /// such log.
     pub fn available(&mut self, scope: ScopeId, pacer: u16, now: Instant) -> Option<u64> {
         let now = self.pass_time(now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         let place = self.find_scope(scope).ok()?;
         match self.scope(place).pacers.get(usize::from(pacer))? {
             Pacer::Log(log) => Some(log.available(now)),
@@ -565,7 +576,7 @@ impl Coordinator {
                     next = next.min(at);
                 }
             }
-            let at = Instant::from_nanos(self.timed.least());
+            let at = self.timed.first_at();
             if at < Instant::NEVER {
                 // Whatever it costs, the client's intervals hold it back as well.
                 let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
@@ -709,6 +720,7 @@ impl Coordinator {
         let Some(limits) = template else { return Err(ChangeError::UnknownProvider) };
         let made = self.put_provider(provider, Standing::Made, &limits, now);
         self.providers.template = Some(limits);
+        self.judge_changed(now);
         made
     }
 
@@ -734,7 +746,7 @@ impl Coordinator {
     #[cfg(steps)]
     #[doc(hidden)]
     pub fn steps(&self) -> u64 {
-        let heaps = self.ready.steps.total() + self.timed.steps.total();
+        let heaps = self.ready.steps.total() + self.timed.steps();
         self.queue.steps() + heaps + self.providers.steps() + self.client.steps()
     }
 
@@ -747,24 +759,22 @@ impl Coordinator {
 
     /// What time does by itself, whatever the timers did (rule W6): take-backs, then expiries. What
     /// it opens is left to [`Self::grant_due`].
+    #[inline(never)]
     fn pass_time(&mut self, now: Instant) -> Instant {
         let now = self.see(now);
         self.pass_time_to(now);
         now
     }
 
-    /// The same for a time that was seen already.
+    /// The same for a time that was seen already. Nothing has changed that was not judged.
     #[inline(always)]
     fn pass_time_to(&mut self, now: Instant) {
-        let is_due = Instant::from_nanos(self.timed.least()) <= now
-            || self.client.granted > 0
-            || self.queue.first_deadline() < now;
+        let is_due =
+            self.timed.first_at() <= now || self.client.granted > 0 || self.queue.first_deadline() < now;
         if is_due {
             self.act_on_time(now);
         }
-        self.judge_changed(now);
-        self.providers.look(now);
-        if self.providers.is_any_gone() {
+        if self.providers.look(now) {
             self.forget_some();
         }
     }
@@ -772,10 +782,9 @@ impl Coordinator {
     /// Someone's time may have come: of one that only time held back, of a grant, of a deadline.
     #[inline(never)]
     fn act_on_time(&mut self, now: Instant) {
-        while Instant::from_nanos(self.timed.least()) <= now {
+        while self.timed.first_at() <= now {
             let Some(provider) = self.timed.first() else { break };
-            self.timed.remove(provider);
-            self.queue.note_time(provider);
+            self.judge_provider(provider, now);
         }
         if self.client.granted > 0 {
             self.hand_off.due(self.queue.slab(), now, &mut self.batch);
@@ -786,6 +795,7 @@ impl Coordinator {
         if self.queue.first_deadline() < now {
             self.expire(now);
         }
+        self.judge_changed(now);
     }
 
     /// Forgets providers that are gone, some at a time.
@@ -833,11 +843,11 @@ impl Coordinator {
     }
 
     /// A grant holds nothing any more, and nothing was spent.
-    fn give_back(&mut self, index: u32) {
+    fn give_back(&mut self, index: u32, now: Instant) {
         let provider = self.queue.place(index);
         self.hand_off.remove(self.queue.slab_mut(), index);
-        self.client.take_back(self.queue.ask(index));
-        self.providers[provider].take_back(self.queue.ask(index));
+        self.client.take_back(self.queue.ask(index), now);
+        self.providers[provider].take_back(self.queue.ask(index), now);
     }
 
     /// Takes the grants in the batch back.
@@ -848,7 +858,7 @@ impl Coordinator {
         for place in 0..self.batch.len() {
             let index = self.batch[place];
             let provider = self.queue.place(index);
-            self.give_back(index);
+            self.give_back(index, now);
             if unpolled {
                 self.hand_off.halve(&mut self.client.halvings);
                 self.hand_off.halve(&mut self.providers[provider].halvings);
@@ -901,32 +911,47 @@ impl Coordinator {
 
     #[inline(never)]
     fn judge_each_changed(&mut self, now: Instant) {
-        while let Some(changed) = self.queue.next_changed() {
-            let Changed { place: provider, front, rank: before, is_fleeting } = changed;
-            if is_fleeting {
-                self.rest(provider);
-            }
-            let verdict = (front != NIL).then(|| {
-                let ask = self.queue.ask(front);
-                judge(&self.providers[provider], Side::Provider, ask, now)
-            });
-            let rank = match verdict {
-                Some(Verdict::Go) => Rank::Ready,
-                Some(Verdict::Until(at, _)) if at < Instant::NEVER => Rank::Timed,
-                _ => Rank::Held,
-            };
-            if rank != before {
-                self.queue.note_rank(provider, rank);
-                match before {
-                    Rank::Ready => self.ready.remove(provider),
-                    Rank::Timed => self.timed.remove(provider),
-                    Rank::Held => {}
+        while let Some(provider) = self.queue.next_changed() {
+            self.judge_provider(provider, now);
+        }
+    }
+
+    /// Judges a provider whose line or limits changed, unless nothing there could have become otherwise.
+    #[inline(always)]
+    fn judge_if_of_interest(&mut self, provider: u32, now: Instant) {
+        if self.queue.is_of_interest(provider) {
+            self.judge_provider(provider, now);
+        }
+    }
+
+    /// Judges the oldest ticket of a provider, and sorts the provider by what holds that one back.
+    #[inline(never)]
+    fn judge_provider(&mut self, provider: u32, now: Instant) {
+        let Front { index, rank: before, is_fleeting } = self.queue.front_of(provider);
+        if is_fleeting {
+            self.rest(provider);
+        }
+        let mut rank = Rank::Held;
+        if index != NIL {
+            let scope = &self.providers[provider];
+            match judge(scope, Side::Provider, self.queue.ask(index), now) {
+                Verdict::Go => {
+                    rank = Rank::Ready;
+                    self.ready.set(provider, self.queue.slot(index).seq);
                 }
-            }
-            match verdict {
-                Some(Verdict::Go) => self.ready.set(provider, self.queue.slot(front).seq),
-                Some(Verdict::Until(at, _)) if rank == Rank::Timed => self.timed.set(provider, at.as_nanos()),
+                Verdict::Until(at, _) if at < Instant::NEVER => {
+                    rank = Rank::Timed;
+                    self.timed.set(provider, at);
+                }
                 _ => {}
+            }
+        }
+        if rank != before {
+            self.queue.note_rank(provider, rank);
+            match before {
+                Rank::Ready => self.ready.remove(provider),
+                Rank::Timed => self.timed.remove(provider),
+                Rank::Held => {}
             }
         }
     }
@@ -966,13 +991,14 @@ impl Coordinator {
     #[inline(never)]
     fn grant_each_due(&mut self, waiter: u32, now: Instant) {
         while let Some(place) = self.next_due(now) {
-            let index = self.queue.take_first(place);
-            self.grant(index, place, now);
+            let (index, flags) = self.queue.take_first(place);
+            let ticket = self.grant(index, flags, place, now);
             if index == waiter {
                 self.start(index, now);
             } else {
-                self.events.push(Event::Granted(self.queue.ticket(index)));
+                self.events.push(Event::Granted(ticket));
             }
+            self.judge_provider(place, now);
         }
     }
 
@@ -1003,32 +1029,30 @@ impl Coordinator {
         (is_older_in_line || is_older_ready).then_some(Hold::Order)
     }
 
-    /// A ticket that has taken its key may start, and has a hand-off time to do so.
+    /// A ticket that has taken its key may start, and has a hand-off time to do so. Its provider is to be
+    /// judged.
     #[inline(always)]
-    fn grant(&mut self, index: u32, provider: u32, now: Instant) {
-        let slot = self.queue.slot_mut(index);
-        let has_full_time = slot.flags.has(Flags::FULL_TIME);
-        slot.flags.clear(Flags::TAKEN_BACK | Flags::FULL_TIME);
+    fn grant(&mut self, index: u32, flags: Flags, provider: u32, now: Instant) -> TicketId {
         let scope = &mut self.providers[provider];
-        self.client.grant(self.queue.ask(index));
-        scope.grant(self.queue.ask(index));
-        let halvings = if has_full_time { 0 } else { self.client.halvings.max(scope.halvings) };
-        self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
-        self.queue.mark_changed(provider);
+        self.client.grant(self.queue.ask(index), now);
+        scope.grant(self.queue.ask(index), now);
+        let halvings = if flags.has(Flags::FULL_TIME) { 0 } else { self.client.halvings.max(scope.halvings) };
+        self.hand_off.insert(self.queue.slab_mut(), index, halvings, now)
     }
 
-    /// A granted ticket starts: pacers count from here (rule S1).
+    /// A granted ticket starts: pacers count from here (rule S1). Its provider, whose place is told, is to be
+    /// judged.
     #[inline(always)]
-    fn start(&mut self, index: u32, now: Instant) {
-        self.hand_off.remove(self.queue.slab_mut(), index);
+    fn start(&mut self, index: u32, now: Instant) -> u32 {
         let slot = self.queue.slot_mut(index);
         slot.run(now, self.starts);
+        let (links, provider) = (slot.links(), slot.provider);
+        self.hand_off.unlink(self.queue.slab_mut(), links);
         self.starts += 1;
-        let provider = self.queue.place(index);
+        let provider = self.queue.place_with_ticket(provider);
         self.client.start(self.queue.ask(index), now);
         self.providers[provider].start(self.queue.ask(index), now);
-        // (An interval that lets nobody go before this start holds its line.)
-        self.queue.mark_eased(provider);
+        provider
     }
 
     /// A running ticket is over.
@@ -1040,7 +1064,7 @@ impl Coordinator {
         let place = self.queue.place_with_ticket(provider);
         self.providers[place].settle(self.queue.ask(index), number, now);
         self.queue.finish_with(index, key);
-        self.queue.mark_eased(place);
+        self.judge_if_of_interest(place, now);
     }
 
     /// A ticket that has not started leaves whatever holds it.
@@ -1100,6 +1124,13 @@ impl Coordinator {
             key_holder: told.key_holder,
             limits_changed,
         }
+    }
+
+    /// The end of a call that starts nobody itself: who may go now is granted.
+    #[inline(never)]
+    fn conclude(&mut self, now: Instant) {
+        self.grant_due(NIL, now);
+        self.end_call();
     }
 
     /// Checks every invariant, under `--cfg audit`; nothing otherwise.

@@ -10,9 +10,9 @@ use core::time::Duration;
 use crate::config::MIN_HAND_OFF;
 #[cfg(audit)]
 use crate::queue::State;
-use crate::queue::{NIL, Slab};
+use crate::queue::{Links, NIL, Slab};
 use crate::time::nanos;
-use crate::{ConfigError, Instant};
+use crate::{ConfigError, Instant, TicketId};
 
 #[derive(Clone, Debug)]
 pub(crate) struct HandOff {
@@ -53,8 +53,9 @@ impl HandOff {
         Duration::from_nanos(self.lists[usize::from(halvings)].nanos)
     }
 
-    /// A ticket is granted now.
-    pub(crate) fn insert(&mut self, slab: &mut Slab, index: u32, halvings: u8, now: Instant) {
+    /// A ticket, whose name is told, is granted now.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, slab: &mut Slab, index: u32, halvings: u8, now: Instant) -> TicketId {
         let list = &mut self.lists[usize::from(halvings)];
         let last = list.last;
         let slot = &mut slab[index];
@@ -62,17 +63,24 @@ impl HandOff {
         slot.level = halvings;
         slot.left = last;
         slot.right = NIL;
+        let ticket = slot.ticket(index);
         if last == NIL {
             list.first = index;
         } else {
             slab[last].right = index;
         }
         list.last = index;
+        ticket
     }
 
-    /// A granted ticket starts, goes away, or is taken back.
+    /// A granted ticket goes away, or is taken back.
     pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
-        let (left, right, level) = (slab[index].left, slab[index].right, slab[index].level);
+        self.unlink(slab, slab[index].links());
+    }
+
+    /// The same for one that starts, and had these links.
+    #[inline(always)]
+    pub(crate) fn unlink(&mut self, slab: &mut Slab, Links { left, right, level }: Links) {
         let list = &mut self.lists[usize::from(level)];
         if left == NIL {
             list.first = right;

@@ -47,6 +47,7 @@ mod snapshot;
 #[cfg(steps)]
 mod steps;
 mod time;
+mod timed;
 mod tournament;
 mod verdict;
 

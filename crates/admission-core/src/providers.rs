@@ -156,16 +156,15 @@ impl Providers {
         self.places[place as usize].standing.fades()
     }
 
-    /// From now on those at rest of which nothing is left are gone (rule L10).
-    pub(crate) fn look(&mut self, now: Instant) {
-        self.looked_at = now;
-        self.looks += 1;
-    }
-
-    /// Whether any is gone. Right after a look only.
+    /// From now on those at rest of which nothing is left are gone (rule L10); says whether any is.
     #[inline(always)]
-    pub(crate) fn is_any_gone(&self) -> bool {
-        Instant::from_nanos(self.resting.least()) <= self.looked_at
+    pub(crate) fn look(&mut self, now: Instant) -> bool {
+        let first = Instant::from_nanos(self.resting.least());
+        if first < Instant::NEVER {
+            self.looked_at = now;
+            self.looks += 1;
+        }
+        first <= now
     }
 
     /// One of those that are gone. Right after a look only.

@@ -104,6 +104,43 @@ impl Hold {
     }
 }
 
+/// The codes of those that need no more than a number; with a side, the client's and then the provider's,
+/// and above them, with a pacer.
+const CODES: [Hold; 8] = [
+    Hold::Unpolled,
+    Hold::Key,
+    Hold::Cooldown,
+    Hold::Order,
+    Hold::Concurrency(Side::Client),
+    Hold::Concurrency(Side::Provider),
+    Hold::HandOff(Side::Client),
+    Hold::HandOff(Side::Provider),
+];
+
+impl Hold {
+    /// What held a ticket back, if anything did, in four bytes.
+    pub(crate) fn to_code(hold: Option<Self>) -> u32 {
+        let paced =
+            |kind: u32, side, pacer| kind << 17 | u32::from(side == Side::Provider) << 16 | u32::from(pacer);
+        match hold {
+            None => 0,
+            Some(Self::Interval(side, pacer)) => paced(1, side, pacer),
+            Some(Self::Log(side, pacer)) => paced(2, side, pacer),
+            Some(plain) => CODES.iter().position(|&code| code == plain).map_or(0, |place| place as u32 + 1),
+        }
+    }
+
+    /// The same back again.
+    pub(crate) fn from_code(code: u32) -> Option<Self> {
+        let side = if code >> 16 & 1 == 0 { Side::Client } else { Side::Provider };
+        match code >> 17 {
+            0 => CODES.get((code as usize).checked_sub(1)?).copied(),
+            1 => Some(Self::Interval(side, code as u16)),
+            _ => Some(Self::Log(side, code as u16)),
+        }
+    }
+}
+
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -159,3 +196,18 @@ impl fmt::Display for Refusal {
 }
 
 impl core::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_held_a_ticket_back_is_the_same_from_its_code() {
+        let sides = [Side::Client, Side::Provider];
+        let pacers = sides.into_iter().flat_map(|side| [0, 1, u16::MAX].map(|pacer| (side, pacer)));
+        let paced = pacers.flat_map(|(side, pacer)| [Hold::Interval(side, pacer), Hold::Log(side, pacer)]);
+        for hold in CODES.into_iter().chain(paced).map(Some).chain([None]) {
+            assert_eq!(Hold::from_code(Hold::to_code(hold)), hold);
+        }
+    }
+}

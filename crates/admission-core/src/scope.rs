@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use crate::config::{Limits, LimitsError, Pacer as PacerConfig};
 use crate::pace::{IntervalPacer, SlidingLog};
 use crate::queue::Queue;
+use crate::verdict::Folded;
 use crate::{Instant, Side, UnitId};
 
 #[derive(Clone, Default, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Scope {
     /// The end of the cooldown; for the client always the origin.
     pub(crate) not_before: Instant,
     pub(crate) pacers: Vec<Pacer>,
+    /// What the pacers say, as long as no grant holds an interval.
+    pub(crate) folded: Folded,
     /// Of its limits.
     pub(crate) fingerprint: u64,
 }
@@ -144,7 +147,16 @@ impl Scope {
         self.pacers = pacers;
         self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
         self.fingerprint = limits.fingerprint();
+        self.fold(now);
         Ok(())
+    }
+
+    /// Something happened to a pacer.
+    fn fold(&mut self, now: Instant) {
+        self.folded = Folded::OPEN;
+        for (index, pacer) in self.pacers.iter().enumerate() {
+            self.folded.with(index, pacer, now);
+        }
     }
 
     /// No start before number `oldest` runs any more.
@@ -164,18 +176,22 @@ impl Scope {
 
     /// The logs hear of a granted ticket's budget.
     #[inline(never)]
-    pub(crate) fn hold(&mut self, ask: Ask<'_>) {
+    pub(crate) fn hold(&mut self, ask: Ask<'_>, now: Instant) {
         for (log, cost) in self.logs(ask) {
             log.hold(cost);
+        }
+        // A grant holds a scope with an interval by itself.
+        if !self.has_interval {
+            self.fold(now);
         }
     }
 
     /// A ticket may start, and holds its slot and its budget until it does.
     #[inline(always)]
-    pub(crate) fn grant(&mut self, ask: Ask<'_>) {
+    pub(crate) fn grant(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted += 1;
         if self.is_paced() {
-            self.hold(ask);
+            self.hold(ask, now);
         }
     }
 
@@ -209,12 +225,15 @@ impl Scope {
     /// The pacers hear of a start.
     #[inline(never)]
     fn pace(&mut self, ask: Ask<'_>, now: Instant) {
-        for pacer in &mut self.pacers {
+        let mut folded = Folded::OPEN;
+        for (index, pacer) in self.pacers.iter_mut().enumerate() {
             match pacer {
                 Pacer::Interval(interval) => interval.stamp(now),
                 Pacer::Log(log) => log.start(ask.cost(log.unit), now),
             }
+            folded.with(index, pacer, now);
         }
+        self.folded = folded;
     }
 
     /// The running call that was start number `number` is over.
@@ -233,6 +252,7 @@ impl Scope {
                 log.settle(ask.cost(log.unit), now);
             }
         }
+        self.fold(now);
     }
 
     /// The cost of a running call in one unit turned out to be another (rule L8).
@@ -248,12 +268,14 @@ impl Scope {
         for (log, old) in self.logs(ask).filter(|(log, _)| log.unit == unit) {
             log.correct(old, cost, number, at, now);
         }
+        self.fold(now);
     }
 
     /// A grant is taken back before its start, and everything with it (rules S4, S5).
-    pub(crate) fn take_back(&mut self, ask: Ask<'_>) {
+    pub(crate) fn take_back(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted -= 1;
         self.let_go(ask);
+        self.fold(now);
     }
 
     /// A granted ticket goes away before its start: its budget is spent, as of the grant (rule S3).
@@ -265,15 +287,17 @@ impl Scope {
                 Pacer::Log(log) => log.abandon(ask.cost(log.unit), granted_at, now),
             }
         }
+        self.fold(now);
     }
 
     /// Forgets what the logs know of starts, running calls included (rule D2).
-    pub(crate) fn reset_logs(&mut self, next_start: u64) {
+    pub(crate) fn reset_logs(&mut self, next_start: u64, now: Instant) {
         for pacer in &mut self.pacers {
             if let Pacer::Log(log) = pacer {
                 log.reset(next_start);
             }
         }
+        self.fold(now);
     }
 
     /// From when nothing is left to remember of it, if nothing happens until then (rule L10).

@@ -1,7 +1,7 @@
 //! The least of a few numbers that each change now and then, as a tournament: a tree in which every node
-//! has the lesser of the two below it. To change one is a walk to the root, which ends where nothing
-//! changes; and whoever has the least is found by a walk down. It orders the providers that are ready,
-//! and those that wait for an instant. It allocates only for larger members than ever before.
+//! knows who has the lesser of the two below it. To change one is a walk to the root, which ends where
+//! nothing changes. It orders the providers that are ready, and those that wait for an instant. It
+//! allocates only for larger members than ever before.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -9,12 +9,14 @@ use alloc::vec::Vec;
 /// Nobody's key.
 const ABSENT: u64 = u64::MAX;
 
-/// Members are small dense numbers; each has one key, and equal keys are ordered by the number.
+/// Members are small dense numbers; each has one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Tournament {
-    /// The root is the second; below the n-th are those with twice its number and one more. The upper
-    /// half are the members' keys.
-    nodes: Vec<u64>,
+    /// By the number of a member.
+    keys: Vec<u64>,
+    /// Who has the least key in and below each node. The root is the second; below the n-th are those with
+    /// twice its number and one more. The upper half are the members themselves.
+    winners: Vec<u32>,
     /// The root's key, at hand.
     least: u64,
     #[cfg(steps)]
@@ -24,7 +26,8 @@ pub(crate) struct Tournament {
 impl Tournament {
     pub(crate) const fn new() -> Self {
         Self {
-            nodes: Vec::new(),
+            keys: Vec::new(),
+            winners: Vec::new(),
             least: ABSENT,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
@@ -35,7 +38,8 @@ impl Tournament {
     pub(crate) fn try_reserve(&mut self, members: usize) -> Result<(), TryReserveError> {
         let leaves = members.next_power_of_two();
         if leaves > self.leaves() {
-            self.nodes.try_reserve_exact(2 * leaves - self.nodes.len())?;
+            self.keys.try_reserve_exact(leaves - self.keys.len())?;
+            self.winners.try_reserve_exact(2 * leaves - self.winners.len())?;
             self.grow(members);
         }
         Ok(())
@@ -47,54 +51,52 @@ impl Tournament {
         self.least
     }
 
-    /// The member with the smallest key.
-    #[inline]
+    /// The member with the smallest key: one of them, if several have it.
+    #[inline(always)]
     pub(crate) fn first(&self) -> Option<u32> {
-        let least = self.least();
-        if least == ABSENT {
-            return None;
-        }
-        let leaves = self.leaves();
-        let mut node = 1;
-        while node < leaves {
-            #[cfg(steps)]
-            self.steps.count();
-            node = 2 * node + usize::from(self.nodes[2 * node] != least);
-        }
-        Some((node - leaves) as u32)
+        self.winners.get(1).copied().filter(|_| self.least != ABSENT)
     }
 
     /// Puts a member in, or moves it to another key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, id: u32, key: u64) {
         if id as usize >= self.leaves() {
             self.grow(id as usize + 1);
         }
-        self.change(self.leaves() + id as usize, key);
+        self.change(id, key);
     }
 
     /// Takes a member out, if it is in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
-        if (id as usize) < self.leaves() {
-            self.change(self.leaves() + id as usize, ABSENT);
-        }
+        self.change(id, ABSENT);
     }
 
     #[inline(never)]
-    fn change(&mut self, mut node: usize, mut key: u64) {
-        let nodes = &mut self.nodes[..];
-        while nodes[node] != key {
+    fn change(&mut self, id: u32, mut key: u64) {
+        let mut node = self.leaves() + id as usize;
+        match self.keys.get_mut(id as usize) {
+            Some(own) if *own != key => *own = key,
+            _ => return,
+        }
+        let mut winner = id;
+        while node > 1 {
             #[cfg(steps)]
             self.steps.count();
-            nodes[node] = key;
-            if node == 1 {
-                self.least = key;
-                break;
-            }
-            key = key.min(nodes[node ^ 1]);
+            let Some(&other) = self.winners.get(node ^ 1) else { return };
+            let Some(&its) = self.keys.get(other as usize) else { return };
             node /= 2;
+            let Some(here) = self.winners.get_mut(node) else { return };
+            if its < key {
+                if *here == other {
+                    return;
+                }
+                winner = other;
+                key = its;
+            }
+            *here = winner;
         }
+        self.least = key;
     }
 
     /// A member, if it is in, has another number from now on, which no member has.
@@ -109,45 +111,54 @@ impl Tournament {
     pub(crate) fn shrink(&mut self, members: usize, room: usize) {
         let leaves = room.max(members).next_power_of_two();
         if leaves < self.leaves() {
-            let start = self.leaves();
-            let keys = self.nodes[start..start + members].to_vec();
-            self.build(leaves, &keys);
-            self.nodes.shrink_to_fit();
+            self.keys.truncate(leaves);
+            self.build(leaves);
+            self.keys.shrink_to_fit();
+            self.winners.shrink_to_fit();
         }
     }
 
     /// The key of a member, if it is in.
     pub(crate) fn key_of(&self, id: u32) -> Option<u64> {
-        let key = *self.nodes.get(self.leaves() + id as usize)?;
-        (key != ABSENT).then_some(key)
+        self.keys.get(id as usize).copied().filter(|&key| key != ABSENT)
     }
 
+    #[inline(always)]
     fn leaves(&self) -> usize {
-        self.nodes.len() / 2
+        self.keys.len()
     }
 
     #[cold]
     fn grow(&mut self, members: usize) {
-        let keys = self.nodes[self.leaves()..].to_vec();
-        self.build(members.next_power_of_two(), &keys);
+        self.build(members.next_power_of_two());
     }
 
-    fn build(&mut self, leaves: usize, keys: &[u64]) {
-        self.nodes.clear();
-        self.nodes.resize(2 * leaves, ABSENT);
-        self.nodes[leaves..leaves + keys.len()].copy_from_slice(keys);
+    fn build(&mut self, leaves: usize) {
+        self.keys.resize(leaves, ABSENT);
+        self.winners.clear();
+        self.winners.resize(leaves, 0);
+        self.winners.extend(0..leaves as u32);
         for node in (1..leaves).rev() {
-            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+            self.winners[node] = self.winner_below(node);
         }
     }
 
-    #[cfg(audit)]
+    fn winner_below(&self, node: usize) -> u32 {
+        let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
+        if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
+    }
+
+    #[cfg(any(audit, test))]
     pub(crate) fn audit(&self) {
+        let key = |winner: u32| self.keys[winner as usize];
         for node in 1..self.leaves() {
-            let least = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
-            assert_eq!(self.nodes[node], least, "tournament: the lesser of two");
+            let winner = self.winners[node];
+            assert_eq!(key(winner), key(self.winner_below(node)), "tournament: the lesser of two");
+            let below = [self.winners[2 * node], self.winners[2 * node + 1]];
+            assert!(below.contains(&winner), "tournament: one of the two");
         }
-        assert_eq!(self.least, self.nodes.get(1).copied().unwrap_or(ABSENT), "tournament: the least");
+        let least = self.winners.get(1).map_or(ABSENT, |&winner| key(winner));
+        assert_eq!(self.least, least, "tournament: the least");
     }
 }
 
@@ -176,9 +187,10 @@ mod tests {
                 (32..64).for_each(|id| tournament.remove(id));
                 tournament.shrink(32, 32);
             }
-            let least = (0..64).filter_map(|id| Some((keys[id]?, id as u32))).min();
-            assert_eq!(tournament.first(), least.map(|(_, id)| id));
-            assert_eq!(tournament.least(), least.map_or(u64::MAX, |(key, _)| key));
+            let least = keys.iter().flatten().min().copied();
+            assert_eq!(tournament.first().and_then(|id| keys[id as usize]), least);
+            assert_eq!(tournament.least(), least.unwrap_or(u64::MAX));
+            tournament.audit();
             assert_eq!(tournament.key_of(id as u32), keys[id]);
         }
     }

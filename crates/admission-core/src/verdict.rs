@@ -28,10 +28,75 @@ pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Ve
     if let Some(hold) = held_whoever_asks(scope, side) {
         return Verdict::Blocked(hold);
     }
-    if scope.not_before <= now && scope.pacers.is_empty() {
+    if scope.not_before <= now && scope.folded.at <= now {
         return Verdict::Go;
     }
+    if scope.folded.is_known && !ask.is_exempt(side) {
+        return scope.folded.verdict(scope.not_before, side);
+    }
     judge_in_time(scope, side, ask, now)
+}
+
+/// What a scope's pacers say to a call that costs 1 request, in one number: from when they let it start,
+/// if nothing happens before. [`judge`] reads it in their place, for time only opens what is closed; whatever
+/// happens to a pacer, the scope folds them anew. Only calls ask that cost so much, or are asked less.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Folded {
+    /// Never, if it is not known.
+    pub(crate) at: Instant,
+    /// The number of the pacer that says so.
+    pacer: u16,
+    is_log: bool,
+    /// Whether they can be folded: none counts anything but requests, and none waits for more than time.
+    pub(crate) is_known: bool,
+}
+
+impl Default for Folded {
+    fn default() -> Self {
+        Self::OPEN
+    }
+}
+
+impl Folded {
+    /// No pacer has anything to say.
+    pub(crate) const OPEN: Self = Self { at: Instant::ZERO, pacer: 0, is_log: false, is_known: true };
+    const UNKNOWN: Self = Self { at: Instant::NEVER, is_known: false, ..Self::OPEN };
+
+    /// One pacer more has its say.
+    #[inline(always)]
+    pub(crate) fn with(&mut self, pacer: usize, of: &Pacer, now: Instant) {
+        let (room, is_log) = match of {
+            Pacer::Interval(interval) => (Room::At(interval.empty_from()), false),
+            Pacer::Log(log) if log.unit == UnitId::REQUESTS => (log.room(1, now), true),
+            Pacer::Log(_) => (Room::Held(now), true),
+        };
+        match room {
+            Room::Now => {}
+            Room::At(at) if at > self.at => *self = Self { at, pacer: pacer as u16, is_log, ..*self },
+            Room::At(_) => {}
+            Room::Held(_) => *self = Self::UNKNOWN,
+        }
+    }
+
+    /// The verdict on a call that is not let go, unless it is exempt from the logs.
+    #[inline(always)]
+    fn verdict(self, not_before: Instant, side: Side) -> Verdict {
+        if not_before >= self.at {
+            Verdict::Until(not_before, Hold::Cooldown)
+        } else if self.is_log {
+            Verdict::Until(self.at, Hold::Log(side, self.pacer))
+        } else {
+            Verdict::Until(self.at, Hold::Interval(side, self.pacer))
+        }
+    }
+
+    /// It says the same as the pacers do.
+    #[cfg(audit)]
+    pub(crate) fn audit(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) {
+        if held_whoever_asks(scope, side).is_none() {
+            assert_eq!(judge(scope, side, ask, now), judge_in_time(scope, side, ask, now), "folded pacers");
+        }
+    }
 }
 
 /// The same for what time decides.

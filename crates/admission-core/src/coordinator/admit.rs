@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::{Admitted, Coordinator, Request, impossible, limits_hold};
-use crate::queue::Flags;
+use crate::queue::{Flags, State};
 use crate::scope::Ask;
 use crate::time::nanos;
 use crate::verdict::{Opening, Verdict, judge};
@@ -37,36 +37,37 @@ impl Coordinator {
                 return Err(self.refusal_of_newcomer(reason, request, provider, now));
             }
         }
-        let mut entered = None;
+        let found = request.key.map(|key| self.queue.look_up(key));
+        let entered = found.and_then(|found| found.entry);
         if let Some(key) = request.key {
-            entered = self.queue.enter_key(key);
             if let Some(entry) = entered {
                 may_start = may_start && self.queue.claim(key, entry);
                 if !may_start {
-                    // Nothing was entered, as the key is another's.
                     if let Some(reason) = self.why_not_queue(request, provider, now) {
                         return Err(self.refusal_of_newcomer(reason, request, provider, now));
                     }
                 }
             }
         }
-        let (deadline, is_max_wait) = self.deadline(request, now);
-        let (ticket, slot) = self.queue.create(request.provider.0, request.key, request.costs, now);
+        let (index, slot) = self.queue.create(request.provider.0, request.key, request.costs, found, now);
+        let ticket = slot.ticket(index);
         if may_start && request.may_start {
             slot.run(now, self.starts);
             self.start_at_once(provider, now);
             return Ok(Admitted::Started(ticket));
         }
-        let index = ticket.index;
+        let (deadline, is_max_wait) = deadline(self.max_wait_nanos, request, now);
+        slot.state = State::InLine;
         slot.deadline = deadline;
         if is_max_wait {
             slot.flags.set(Flags::MAX_WAIT);
         }
         if may_start {
-            self.grant(index, provider, now);
+            self.grant(index, Flags::default(), provider, now);
+            self.queue.mark_changed(provider);
             self.events.push(Event::Granted(ticket));
         } else {
-            self.queue.enqueue(index, provider, entered);
+            self.queue.enqueue(index, provider, deadline, entered);
         }
         Ok(Admitted::Queued(ticket))
     }
@@ -88,20 +89,23 @@ impl Coordinator {
     }
 
     /// Why a newcomer that may not start is refused, if it is (rule D5).
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn why_not_queue(&self, request: &Request<'_>, provider: u32, now: Instant) -> Option<Reason> {
-        let is_too_long = |most: u64| {
-            most == 0 || self.newcomers_wait(provider, now).is_some_and(|wait| nanos(wait) > most)
-        };
         if !request.may_wait {
             Some(Reason::Exhausted)
-        } else if self.max_wait_nanos.is_some_and(is_too_long) {
+        } else if self.max_wait_nanos.is_some_and(|most| self.is_wait_above(most, provider, now)) {
             Some(Reason::MaxWait)
         } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
             Some(Reason::Overflow)
         } else {
             None
         }
+    }
+
+    /// Whether a newcomer would wait for longer than this.
+    #[inline(never)]
+    fn is_wait_above(&self, most: u64, provider: u32, now: Instant) -> bool {
+        most == 0 || self.newcomers_wait(provider, now).is_some_and(|wait| nanos(wait) > most)
     }
 
     #[inline(never)]
@@ -118,19 +122,9 @@ impl Coordinator {
         Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false }
     }
 
-    /// Until when a newcomer may wait, and whether that is the coordinator's limit or its own.
-    pub(super) fn deadline(&self, request: &Request<'_>, now: Instant) -> (Instant, bool) {
-        let own = request.timeout.map_or(Instant::NEVER, |timeout| now + timeout);
-        match self.max_wait_nanos.map(|most| now.plus(most)) {
-            Some(most) if most <= own => (most, true),
-            _ => (own, false),
-        }
-    }
-
     /// Whether a newcomer may start in this call if its key is free (rules E1, E3, E4).
     #[inline]
-    pub(super) fn may_newcomer_start(&mut self, provider: u32, now: Instant) -> bool {
-        self.judge_changed(now);
+    pub(super) fn may_newcomer_start(&self, provider: u32, now: Instant) -> bool {
         let ask = self.queue.ask_of_newcomer();
         judge(&self.client, Side::Client, ask, now) == Verdict::Go
             && judge(&self.providers[provider], Side::Provider, ask, now) == Verdict::Go
@@ -181,5 +175,15 @@ impl Coordinator {
         self.providers[provider].start_at_once(ask, now);
         // Nobody is in its line, or the newcomer would be behind.
         self.queue.mark_if_fleeting(provider);
+    }
+}
+
+/// Until when a newcomer may wait, and whether that is the coordinator's limit or its own.
+#[inline(always)]
+fn deadline(max_wait_nanos: Option<u64>, request: &Request<'_>, now: Instant) -> (Instant, bool) {
+    let own = request.timeout.map_or(Instant::NEVER, |timeout| now + timeout);
+    match max_wait_nanos.map(|most| now.plus(most)) {
+        Some(most) if most <= own => (most, true),
+        _ => (own, false),
     }
 }

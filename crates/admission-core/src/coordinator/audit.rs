@@ -6,14 +6,13 @@
 use super::Coordinator;
 use crate::queue::{NIL, Rank, State};
 use crate::scope::Pacer;
-use crate::verdict::{Verdict, judge};
+use crate::verdict::{Folded, Verdict, judge};
 use crate::{Instant, Side};
 
 impl Coordinator {
     pub(crate) fn audit(&self) {
         self.queue.audit();
         self.ready.audit();
-        self.timed.audit();
         let slots = || self.queue.slots().map(|index| (index, self.queue.slot(index)));
         let grants = self.hand_off.audit(self.queue.slab());
         assert_eq!(self.client.granted, grants, "a hand-off for each grant");
@@ -39,6 +38,10 @@ impl Coordinator {
             let is_over = scope.granted + scope.running > scope.max_concurrent;
             assert!(!is_over || scope.granted == 0, "rule L1: concurrency");
             assert!(!scope.has_interval || scope.granted <= 1, "rule S2: one grant at a time");
+            let side = provider.map_or(Side::Client, |_| Side::Provider);
+            for index in slots().filter(|(_, slot)| slot.state.is_queued()).map(|(index, _)| index) {
+                Folded::audit(scope, side, self.queue.ask(index), now);
+            }
             for pacer in &scope.pacers {
                 let Pacer::Log(log) = pacer else { continue };
                 let cost = |index| u128::from(self.queue.ask(index).cost(log.unit));
@@ -74,14 +77,14 @@ impl Coordinator {
                     rank = Rank::Ready;
                 }
                 Some(Verdict::Until(at, _)) if at < Instant::NEVER => {
-                    timed = Some(at.as_nanos());
+                    timed = Some(at);
                     rank = Rank::Timed;
                 }
                 _ => {}
             }
             assert_eq!(self.queue.rank(provider), rank, "what was noted of a provider");
             assert_eq!(self.ready.key_of(provider), ready, "the providers whose oldest passes its provider");
-            assert_eq!(self.timed.key_of(provider), timed, "the providers that time holds back");
+            self.timed.audit(provider, timed);
         }
         if let Some(provider) = self.ready.first() {
             let ask = self.queue.ask(self.queue.front(provider));

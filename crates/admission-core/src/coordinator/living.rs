@@ -5,7 +5,7 @@
 
 use super::{ChangeError, Coordinator, TakenBack, impossible};
 use crate::providers::Standing;
-use crate::queue::{NIL, State};
+use crate::queue::State;
 use crate::{Instant, Limits, ProviderId, Reason, ScopeId, Side, TicketId, UnitId};
 
 impl Coordinator {
@@ -26,8 +26,7 @@ impl Coordinator {
     pub fn set_limits(&mut self, scope: ScopeId, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
         let now = self.pass_time(now);
         let outcome = self.change_limits(scope, limits, now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         outcome
     }
 
@@ -35,8 +34,7 @@ impl Coordinator {
     pub fn set_max_queued(&mut self, max_queued: u32, now: Instant) {
         let now = self.pass_time(now);
         self.max_queued = max_queued;
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
     }
 
     /// Adds a provider (rule L10). One that was removed and is still remembered goes on with what is
@@ -61,8 +59,7 @@ impl Coordinator {
                 .and_then(|()| self.put_provider(provider, Standing::Kept, limits, now))
                 .map(|_| ())
         };
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         outcome
     }
 
@@ -94,7 +91,7 @@ impl Coordinator {
             for entry in (0..self.batch.len()).rev() {
                 let index = self.batch[entry];
                 if self.queue.slot(index).state == State::Granted {
-                    self.give_back(index);
+                    self.give_back(index, now);
                     self.queue.finish(index);
                 } else {
                     self.queue.leave(index);
@@ -106,8 +103,7 @@ impl Coordinator {
             }
             self.batch.clear();
         }
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         found.map(|_| ()).ok_or(ChangeError::UnknownProvider)
     }
 
@@ -133,8 +129,7 @@ impl Coordinator {
     ) -> Result<(), ChangeError> {
         let now = self.pass_time(now);
         let outcome = self.correct(ticket, unit, cost, now);
-        self.grant_due(NIL, now);
-        self.end_call();
+        self.conclude(now);
         outcome
     }
 
@@ -266,7 +261,7 @@ impl Coordinator {
         };
         scope.adapt(limits, oldest, self.starts, now).map_err(ChangeError::Limits)?;
         for index in queue.slots().filter(is_granted) {
-            scope.hold(queue.ask(index));
+            scope.hold(queue.ask(index), now);
         }
         Ok(())
     }

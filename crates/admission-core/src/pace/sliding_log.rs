@@ -256,6 +256,7 @@ impl SlidingLog {
     }
 
     /// So much is spent at `at`, which is now or a little before.
+    #[inline]
     fn spend(&mut self, cost: u64, at: Instant, now: Instant) {
         self.prune(now);
         if cost == 0 || at.plus(self.window_nanos) <= now {
@@ -287,6 +288,7 @@ impl SlidingLog {
         }
     }
 
+    #[inline(never)]
     fn spend_earlier(&mut self, cost: u64, at: Instant) {
         let place = self.entries.partition_point(|entry| {
             #[cfg(steps)]
@@ -306,6 +308,19 @@ impl SlidingLog {
 
     /// Drops what is a whole window old, so that memory follows the starts in the window.
     fn prune(&mut self, now: Instant) {
+        if self.empty_from() <= now {
+            // Mostly all have left it, or none has.
+            self.before = self.through;
+            self.entries.clear();
+            return;
+        }
+        if self.entries.front().is_some_and(|first| first.at.plus(self.window_nanos) <= now) {
+            self.prune_some(now);
+        }
+    }
+
+    #[inline(never)]
+    fn prune_some(&mut self, now: Instant) {
         while let Some(first) = self.entries.front() {
             #[cfg(steps)]
             self.steps.count();

@@ -1,28 +1,36 @@
-//! A table from keys to numbers, as plain as can be: each look is one short walk.
+//! A table from keys to numbers, as plain as can be: the numbers whose keys have the same place are a
+//! chain, of which the table has the first.
 //!
-//! Open addressing with linear steps. An entry keeps 32 bits of its key's hash beside its number, so
-//! that a walk reads nobody's slot but the one it looks for, and so that entries can close the gap that
-//! a removal leaves: no mark stays behind, and a table of the same members never has to be put in order.
-//! Lacks the keys themselves: whoever asks compares them.
+//! What is in the table says who is next in its chain, and so needs one number of room for that. So a
+//! table of three places for each member costs 12 bytes, nearly every look reads the place and the one
+//! it looks for, and a removal leaves nothing behind: no table is ever put in order, but one that grows.
+//! Lacks the keys and the links themselves: those are the members'.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-/// Nobody's place. No number has all its bits set.
-const EMPTY: u64 = u64::MAX;
+/// Nobody.
+pub(crate) const NOBODY: u32 = u32::MAX;
+/// Places for each member.
+const PLACES: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable {
-    /// The hash in the upper half, the number in the lower.
-    entries: Vec<u64>,
+    /// The first of each chain.
+    heads: Vec<u32>,
     len: usize,
-    /// How many there may be before it grows.
-    room: usize,
+}
+
+/// Who is in a table.
+pub(crate) trait Members {
+    fn key(&self, number: u32) -> u64;
+    fn next(&self, number: u32) -> u32;
+    fn set_next(&mut self, number: u32, next: u32);
 }
 
 impl KeyTable {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), len: 0, room: 0 }
+        Self { heads: Vec::new(), len: 0 }
     }
 
     #[cfg(audit)]
@@ -30,134 +38,102 @@ impl KeyTable {
         self.len
     }
 
-    /// Makes room for so many. A walk is short while no more than five places in eight are taken.
+    /// Makes room for so many, while nobody is in.
     pub(crate) fn try_reserve(&mut self, members: usize) -> Result<(), TryReserveError> {
-        let wanted = members.saturating_add(members / 5 * 3).saturating_add(8);
-        if wanted > self.entries.len() {
-            let mut entries = Vec::new();
-            entries.try_reserve_exact(wanted)?;
-            entries.resize(wanted, EMPTY);
-            self.room = wanted / 8 * 5;
-            let old = core::mem::replace(&mut self.entries, entries);
-            for entry in old.into_iter().filter(|&entry| entry != EMPTY) {
-                let mut place = self.home((entry >> 32) as u32);
-                while self.entries[place] != EMPTY {
-                    place = self.after(place);
-                }
-                self.entries[place] = entry;
-            }
+        let wanted = members.saturating_mul(PLACES);
+        if wanted > self.heads.len() {
+            self.heads.try_reserve_exact(wanted - self.heads.len())?;
+            self.heads.resize(wanted, NOBODY);
         }
         Ok(())
     }
 
-    /// The place of a number with this hash, or where it would go.
+    /// Where the chain for a key begins.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Result<usize, usize> {
-        let mut place = self.home(hash);
-        loop {
-            let Some(&entry) = self.entries.get(place) else { return Err(place) };
-            if (entry >> 32) as u32 == hash && entry != EMPTY && is_it(entry as u32) {
-                return Ok(place);
+    pub(crate) fn home(&self, key: u64) -> usize {
+        (((hash(key) >> 32) * self.heads.len() as u64) >> 32) as usize
+    }
+
+    /// The first of a chain.
+    #[inline(always)]
+    pub(crate) fn head(&self, home: usize) -> u32 {
+        self.heads.get(home).copied().unwrap_or(NOBODY)
+    }
+
+    /// Whose key this is; `node` tells a member's key, and who is next.
+    pub(crate) fn find(&self, key: u64, node: impl Fn(u32) -> (u64, u32)) -> Option<u32> {
+        let mut number = self.head(self.home(key));
+        while number != NOBODY {
+            let (its, next) = node(number);
+            if its == key {
+                return Some(number);
             }
-            if entry == EMPTY {
-                return Err(place);
-            }
-            place = self.after(place);
+            number = next;
         }
+        None
     }
 
-    /// The number at a place that was found.
+    /// Puts somebody in whose key is not in, at the home of that key; says who is next.
     #[inline(always)]
-    pub(crate) fn at(&self, place: usize) -> u32 {
-        self.entries[place] as u32
-    }
-
-    /// Puts another number in the place of one with the same hash.
-    pub(crate) fn replace(&mut self, place: usize, number: u32) {
-        let entry = &mut self.entries[place];
-        *entry = *entry >> 32 << 32 | u64::from(number);
-    }
-
-    /// Puts a number where one with its hash was not found.
-    #[inline(always)]
-    pub(crate) fn insert(&mut self, place: usize, hash: u32, number: u32) {
-        let entry = u64::from(hash) << 32 | u64::from(number);
+    #[must_use]
+    pub(crate) fn insert(&mut self, home: usize, key: u64, number: u32, members: &mut impl Members) -> u32 {
+        let mut home = home;
         self.len += 1;
-        if self.len <= self.room {
-            self.entries[place] = entry;
-        } else {
-            self.insert_growing(hash, entry);
+        if self.len * PLACES > self.heads.len() {
+            self.grow(members);
+            home = self.home(key);
         }
+        self.heads.get_mut(home).map_or(NOBODY, |head| core::mem::replace(head, number))
     }
 
     #[cold]
-    fn insert_growing(&mut self, hash: u32, entry: u64) {
-        let members = self.len + self.len / 2;
-        if self.try_reserve(members).is_err() {
-            alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<u64>());
+    fn grow(&mut self, members: &mut impl Members) {
+        let places = (self.len + self.len / 2 + 4) * PLACES;
+        let old = core::mem::replace(&mut self.heads, alloc::vec![NOBODY; places]);
+        for mut moved in old {
+            while moved != NOBODY {
+                let next = members.next(moved);
+                let home = self.home(members.key(moved));
+                members.set_next(moved, core::mem::replace(&mut self.heads[home], moved));
+                moved = next;
+            }
         }
-        let mut place = self.home(hash);
-        while self.entries[place] != EMPTY {
-            place = self.after(place);
-        }
-        self.entries[place] = entry;
     }
 
-    /// Takes a number out. Those behind it that stand further from home than its place move up.
+    /// Takes the first of a chain out.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, place: usize) {
+    pub(crate) fn remove_head(&mut self, home: usize, next: u32) {
         self.len -= 1;
-        let next = self.after(place);
-        if self.entries[next] != EMPTY {
-            return self.close_gap(place, next);
+        if let Some(head) = self.heads.get_mut(home) {
+            *head = next;
         }
-        self.entries[place] = EMPTY;
     }
 
-    #[inline(never)]
-    fn close_gap(&mut self, mut gap: usize, mut next: usize) {
-        loop {
-            let entry = self.entries[next];
-            if entry == EMPTY {
-                break;
-            }
-            let home = self.home((entry >> 32) as u32);
-            if self.steps(home, next) >= self.steps(gap, next) {
-                self.entries[gap] = entry;
-                gap = next;
-            }
-            next = self.after(next);
+    /// Takes somebody with a key out; says whether that one was in.
+    pub(crate) fn remove(&mut self, key: u64, number: u32, members: &mut impl Members) -> bool {
+        let home = self.home(key);
+        let mut before = self.head(home);
+        if before == number {
+            self.remove_head(home, members.next(number));
+            return true;
         }
-        self.entries[gap] = EMPTY;
+        while before != NOBODY {
+            let after = members.next(before);
+            if after == number {
+                members.set_next(before, members.next(number));
+                self.len -= 1;
+                return true;
+            }
+            before = after;
+        }
+        false
     }
+}
 
-    /// Whether nobody is where the walk for a hash begins.
-    #[inline(always)]
-    pub(crate) fn is_vacant(&self, home: usize) -> bool {
-        self.entries.get(home) == Some(&EMPTY)
-    }
-
-    /// Whether a number is where the walk for its hash begins.
-    #[inline(always)]
-    pub(crate) fn is_home(&self, home: usize, hash: u32, number: u32) -> bool {
-        self.entries.get(home) == Some(&(u64::from(hash) << 32 | u64::from(number)))
-    }
-
-    /// Where a walk for a hash begins.
-    #[inline(always)]
-    pub(crate) fn home(&self, hash: u32) -> usize {
-        ((u64::from(hash) * self.entries.len() as u64) >> 32) as usize
-    }
-
-    #[inline(always)]
-    fn after(&self, place: usize) -> usize {
-        if place + 1 < self.entries.len() { place + 1 } else { 0 }
-    }
-
-    /// How many steps lead from one place to another.
-    fn steps(&self, from: usize, to: usize) -> usize {
-        if to >= from { to - from } else { to + self.entries.len() - from }
-    }
+/// Scatters keys over a table, which reads the highest bits and the lowest.
+pub(crate) fn hash(key: u64) -> u64 {
+    let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
+    (wide as u64) ^ ((wide >> 64) as u64)
 }
 
 #[cfg(test)]
@@ -165,27 +141,42 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
 
+    /// The key and the next of each number.
+    struct Nodes(Vec<(u64, u32)>);
+
+    impl Members for Nodes {
+        fn key(&self, number: u32) -> u64 {
+            self.0[number as usize].0
+        }
+
+        fn next(&self, number: u32) -> u32 {
+            self.0[number as usize].1
+        }
+
+        fn set_next(&mut self, number: u32, next: u32) {
+            self.0[number as usize].1 = next;
+        }
+    }
+
     #[test]
     fn whoever_is_in_is_found_after_any_removals() {
         let mut table = KeyTable::new();
+        let mut nodes = Nodes(Vec::new());
         let mut model = BTreeMap::new();
         let mut seed = 3u64;
         for number in 0..50_000_u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Few hashes, and those close together at both ends: long walks, around the end too.
-            let key = (seed >> 33) as u32 % 300;
-            let hash = if key % 2 == 0 { u32::MAX - key / 8 } else { key << 24 };
-            let members: Vec<(u32, u32)> = model.iter().map(|(&key, &number)| (key, number)).collect();
-            let number_of = |key| members.iter().find(|(other, _)| *other == key).map(|(_, number)| *number);
-            match table.find(hash, |found| number_of(key) == Some(found)) {
-                Ok(place) => {
-                    assert_eq!(Some(table.at(place)), model.remove(&key));
-                    table.remove(place);
-                }
-                Err(place) => {
-                    assert_eq!(model.insert(key, number), None);
-                    table.insert(place, hash, number);
-                }
+            let key = (seed >> 33) % 300;
+            nodes.0.push((key, NOBODY));
+            let found = table.find(key, |number| nodes.0[number as usize]);
+            assert_eq!(found, model.get(&key).copied());
+            if let Some(found) = found {
+                model.remove(&key);
+                table.remove(key, found, &mut nodes);
+            } else {
+                model.insert(key, number);
+                let next = table.insert(table.home(key), key, number, &mut nodes);
+                nodes.set_next(number, next);
             }
             assert_eq!(table.len, model.len());
         }

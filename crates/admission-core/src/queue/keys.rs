@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
-use super::key_table::KeyTable;
+use super::key_table::{KeyTable, Members, NOBODY, hash};
 use super::line::Line;
 use super::slab::{NIL, Slab};
 use crate::Key;
@@ -37,9 +37,20 @@ pub(crate) enum Entry {
     Shared(u32),
 }
 
+/// What the table of keys said of one.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// Its place, until somebody enters the table.
+    home: usize,
+    /// Who has it.
+    pub(crate) entry: Option<Entry>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     key: u64,
+    /// The next at the same place of the table.
+    link: u32,
     /// The ticket that is granted or running, or [`NIL`].
     pub(crate) holder: u32,
     /// How many tickets have the key, the holder and those passed over included.
@@ -76,79 +87,65 @@ impl Keys {
 
     #[inline(never)]
     pub(crate) fn find(&self, key: Key, slab: &Slab) -> Option<Entry> {
-        let place = self.table.find(short(key.0), |entry| key_of(entry, &self.records, slab) == key.0);
-        place.ok().map(|place| decode(self.table.at(place)))
+        let found = self.table.find(key.0, |entry| match decode(entry) {
+            Entry::Sole(index) => (slab[index].key, slab[index].link),
+            Entry::Shared(record) => (self.records.get(record).key, self.records.get(record).link),
+        });
+        found.map(decode)
     }
 
-    /// A ticket with its key, which is entered if it is the first; otherwise whoever had it before.
+    /// Where a key has its place in the table, and who has it.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, key: Key, index: u32, slab: &Slab) -> Option<Entry> {
-        let hash = short(key.0);
-        let home = self.table.home(hash);
-        if self.table.is_vacant(home) {
-            self.table.insert(home, hash, index);
-            return None;
-        }
-        self.enter_behind(key, index, slab)
+    pub(crate) fn look_up(&self, key: Key, slab: &Slab) -> Found {
+        let home = self.table.home(key.0);
+        let is_vacant = self.table.head(home) == NOBODY;
+        Found { home, entry: if is_vacant { None } else { self.find(key, slab) } }
     }
 
-    #[inline(never)]
-    fn enter_behind(&mut self, key: Key, index: u32, slab: &Slab) -> Option<Entry> {
-        let hash = short(key.0);
-        match self.table.find(hash, |entry| key_of(entry, &self.records, slab) == key.0) {
-            Ok(place) => Some(decode(self.table.at(place))),
-            Err(place) => {
-                self.table.insert(place, hash, index);
-                None
-            }
-        }
+    /// A ticket is the only one that has a key; says who is next at the same place.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, found: Found, key: Key, index: u32, slab: &mut Slab) -> u32 {
+        let here = &mut Here { slab, records: &mut self.records };
+        self.table.insert(found.home, key.0, index, here)
     }
 
     /// Takes a ticket's key out if no other ticket has it; if it is shared, says by which record.
     #[inline(always)]
-    pub(crate) fn remove_sole(&mut self, key: Key, index: u32) -> Option<u32> {
-        let hash = short(key.0);
-        let home = self.table.home(hash);
-        if self.table.is_home(home, hash, index) {
-            self.table.remove(home);
+    pub(crate) fn remove_sole(&mut self, key: Key, index: u32, slab: &mut Slab) -> Option<u32> {
+        let home = self.table.home(key.0);
+        if self.table.head(home) == index {
+            self.table.remove_head(home, slab[index].link);
             return None;
         }
-        self.remove_sole_behind(key, index)
+        self.remove_sole_behind(key, index, slab)
     }
 
     #[inline(never)]
-    fn remove_sole_behind(&mut self, key: Key, index: u32) -> Option<u32> {
-        let found = self.table.find(short(key.0), |entry| match decode(entry) {
-            Entry::Sole(other) => other == index,
-            Entry::Shared(record) => self.records.get(record).key == key.0,
-        });
-        let place = found.ok()?;
-        match decode(self.table.at(place)) {
-            Entry::Sole(_) => {
-                self.table.remove(place);
-                None
-            }
+    fn remove_sole_behind(&mut self, key: Key, index: u32, slab: &mut Slab) -> Option<u32> {
+        if self.table.remove(key.0, index, &mut Here { slab, records: &mut self.records }) {
+            return None;
+        }
+        match self.find(key, slab)? {
+            Entry::Sole(_) => None,
             Entry::Shared(record) => Some(record),
         }
     }
 
     /// The last of those that shared a key goes.
-    pub(crate) fn remove_shared(&mut self, record: u32) {
+    pub(crate) fn remove_shared(&mut self, record: u32, slab: &mut Slab) {
         let key = self.records.get(record).key;
-        if let Ok(place) = self.table.find(short(key), |entry| entry == record | RECORD) {
-            self.table.remove(place);
-        }
+        self.table.remove(key, record | RECORD, &mut Here { slab, records: &mut self.records });
         self.records.remove(record);
     }
 
-    /// Makes a record for a key that had one ticket.
-    pub(crate) fn share(&mut self, key: Key, holder: u32, slab: &Slab) -> u32 {
-        let record = Record { key: key.0, holder, tickets: 1, first_group: NIL };
+    /// Makes a record for a key that one ticket has, and holds if it is `holder`.
+    pub(crate) fn share(&mut self, key: Key, sole: u32, holder: u32, slab: &mut Slab) -> u32 {
+        let record = Record { key: key.0, link: NOBODY, holder, tickets: 1, first_group: NIL };
         let index = self.records.insert(record);
-        let records = &self.records;
-        if let Ok(place) = self.table.find(short(key.0), |entry| key_of(entry, records, slab) == key.0) {
-            self.table.replace(place, index | RECORD);
-        }
+        let here = &mut Here { slab, records: &mut self.records };
+        self.table.remove(key.0, sole, here);
+        let link = self.table.insert(self.table.home(key.0), key.0, index | RECORD, here);
+        self.records.get_mut(index).link = link;
         index
     }
 
@@ -238,23 +235,34 @@ fn decode(entry: u32) -> Entry {
     if entry & RECORD == 0 { Entry::Sole(entry) } else { Entry::Shared(entry & !RECORD) }
 }
 
-fn key_of(entry: u32, records: &Pool<Record>, slab: &Slab) -> u64 {
-    match decode(entry) {
-        Entry::Sole(index) => slab[index].key,
-        Entry::Shared(record) => records.get(record).key,
+/// Those in the table: tickets that are the only ones with their keys, and records.
+struct Here<'a> {
+    slab: &'a mut Slab,
+    records: &'a mut Pool<Record>,
+}
+
+impl Members for Here<'_> {
+    fn key(&self, entry: u32) -> u64 {
+        match decode(entry) {
+            Entry::Sole(index) => self.slab[index].key,
+            Entry::Shared(record) => self.records.get(record).key,
+        }
     }
-}
 
-/// Scatters keys over the table, which reads the highest bits and the lowest.
-pub(crate) fn hash(key: u64) -> u64 {
-    let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
-    (wide as u64) ^ ((wide >> 64) as u64)
-}
+    fn next(&self, entry: u32) -> u32 {
+        match decode(entry) {
+            Entry::Sole(index) => self.slab[index].link,
+            Entry::Shared(record) => self.records.get(record).link,
+        }
+    }
 
-/// What the table of keys keeps of a hash.
-#[inline(always)]
-fn short(key: u64) -> u32 {
-    (hash(key) >> 32) as u32
+    #[inline(always)]
+    fn set_next(&mut self, entry: u32, next: u32) {
+        match decode(entry) {
+            Entry::Sole(index) => self.slab[index].link = next,
+            Entry::Shared(record) => self.records.get_mut(record).link = next,
+        }
+    }
 }
 
 fn group_hash(record: u32, provider: u32) -> u64 {

@@ -1,258 +1,163 @@
 //! A line of tickets in the order of their submission, from which any can leave and to which one can
 //! return at its own place.
 //!
-//! It is a search tree by submission number, balanced as a treap whose priorities are a hash of that
-//! number, so that they need no space and are the same in every replay. To join at the tail, to
-//! leave from the front and to leave from anywhere take a constant number of steps on average; to
-//! return to a place takes O(log n). The nodes are the tickets' own slots: nothing is allocated.
+//! Who joins at the tail, or goes before all others, stands in a linked list. Who returns to a place in
+//! between (its key came free, its grant was taken back) stands in a [`Tree`] beside the list, and the
+//! first of the line is the older of the two first ones. So the usual moves touch neighbours alone, and a
+//! return takes O(log n). The nodes are the tickets' own slots: nothing is allocated.
 
 use super::slab::{NIL, Slab};
+use super::tree::Tree;
+
+/// The parent of who is in the list: nobody's number.
+const LISTED: u32 = NIL - 1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    root: u32,
+    /// The oldest of all.
     first: u32,
-    last: u32,
+    /// The first in the list. Nobody reads what its left link says.
+    head: u32,
+    /// The last in the list, if there is one.
+    tail: u32,
+    returned: Tree,
 }
 
 impl Line {
     pub(crate) const fn new() -> Self {
-        Self { root: NIL, first: NIL, last: NIL }
+        Self { first: NIL, head: NIL, tail: NIL, returned: Tree::new() }
     }
 
     /// The oldest ticket, or [`NIL`].
+    #[inline(always)]
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.first == NIL
     }
 
     /// Puts a ticket at its place.
-    #[inline]
     pub(crate) fn insert(&mut self, slab: &mut Slab, index: u32) {
-        if self.is_empty() {
-            self.first = index;
-            self.append(slab, index);
-        } else if slab[self.last].seq < slab[index].seq {
-            self.append(slab, index);
-        } else {
-            self.insert_before_last(slab, index);
-        }
-    }
-
-    fn insert_before_last(&mut self, slab: &mut Slab, index: u32) {
         let seq = slab[index].seq;
-        let mut parent = NIL;
-        if seq < slab[self.first].seq {
-            parent = self.first;
-            slab[parent].left = index;
-            self.first = index;
+        if self.head == NIL || slab[self.tail].seq < seq {
+            self.append(slab, index);
+        } else if seq < slab[self.head].seq {
+            let slot = &mut slab[index];
+            slot.right = self.head;
+            slot.parent = LISTED;
+            slab[self.head].left = index;
+            self.head = index;
         } else {
-            let mut next = self.root;
-            while next != NIL {
-                parent = next;
-                next = if seq < slab[next].seq { slab[next].left } else { slab[next].right };
-            }
-            if seq < slab[parent].seq {
-                slab[parent].left = index;
-            } else {
-                slab[parent].right = index;
-            }
+            self.returned.insert(slab, index);
         }
-        let slot = &mut slab[index];
-        slot.left = NIL;
-        slot.right = NIL;
-        slot.parent = parent;
-        let priority = priority(seq);
-        while slab[index].parent != NIL && priority_of(slab, slab[index].parent) < priority {
-            self.rotate_up(slab, index);
+        if self.first == NIL || seq < slab[self.first].seq {
+            self.first = index;
         }
     }
 
-    /// Puts the youngest ticket at the tail: what is lighter at the end of the rightmost path hangs
-    /// from it on the left.
+    /// The same for one that is younger than all; says whether it is the first.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, slab: &mut Slab, index: u32) -> bool {
+        self.append(slab, index);
+        let is_first = self.first == NIL;
+        if is_first {
+            self.first = index;
+        }
+        is_first
+    }
+
+    /// Puts one that is younger than those in the list at its end.
+    #[inline(always)]
     fn append(&mut self, slab: &mut Slab, index: u32) {
-        let priority = priority_of(slab, index);
-        let (mut parent, mut child) = (self.last, NIL);
-        while parent != NIL && priority_of(slab, parent) < priority {
-            child = parent;
-            parent = slab[parent].parent;
-        }
         let slot = &mut slab[index];
-        slot.left = child;
+        slot.left = self.tail;
         slot.right = NIL;
-        slot.parent = parent;
-        if child != NIL {
-            slab[child].parent = index;
-        }
-        if parent == NIL {
-            self.root = index;
+        slot.parent = LISTED;
+        if self.head == NIL {
+            self.head = index;
         } else {
-            slab[parent].right = index;
+            slab[self.tail].right = index;
         }
-        self.last = index;
+        self.tail = index;
     }
 
     /// Takes a ticket of this line out.
     #[inline]
     pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
-        if index == self.first {
-            self.remove_first(slab);
+        let slot = &slab[index];
+        let (left, right) = (slot.left, slot.right);
+        if slot.parent != LISTED {
+            self.returned.remove(slab, index);
         } else {
-            self.remove_behind_first(slab, index);
-        }
-    }
-
-    fn remove_behind_first(&mut self, slab: &mut Slab, index: u32) {
-        if index == self.last {
-            self.last = predecessor(slab, index);
-        }
-        loop {
-            let (left, right) = (slab[index].left, slab[index].right);
-            if left == NIL || right == NIL {
-                let child = if left == NIL { right } else { left };
-                self.replace(slab, index, child);
-                return;
+            if index == self.tail {
+                self.tail = left;
+            } else {
+                slab[right].left = left;
             }
-            let heavier = if priority_of(slab, left) > priority_of(slab, right) { left } else { right };
-            self.rotate_up(slab, heavier);
+            if index == self.head {
+                self.head = right;
+            } else {
+                slab[left].right = right;
+            }
+        }
+        if index == self.first {
+            self.find_first(slab);
         }
     }
 
-    /// Takes the oldest ticket out, which has nothing on its left and hangs on the left of its parent.
-    #[inline]
+    /// Takes the oldest ticket out.
+    #[inline(always)]
     pub(crate) fn remove_first(&mut self, slab: &mut Slab) -> u32 {
         let index = self.first;
-        let (parent, child) = (slab[index].parent, slab[index].right);
-        if parent == NIL {
-            self.root = child;
+        if self.returned.is_empty() {
+            self.head = slab[index].right;
+            self.first = self.head;
         } else {
-            slab[parent].left = child;
-        }
-        self.first = parent;
-        if child != NIL {
-            slab[child].parent = parent;
-            self.first = leftmost(slab, child);
-        }
-        if index == self.last {
-            self.last = NIL;
+            self.remove(slab, index);
         }
         index
     }
 
-    /// Puts `child` where `index` hangs.
-    fn replace(&mut self, slab: &mut Slab, index: u32, child: u32) {
-        let parent = slab[index].parent;
-        if parent == NIL {
-            self.root = child;
-        } else if slab[parent].left == index {
-            slab[parent].left = child;
-        } else {
-            slab[parent].right = child;
-        }
-        if child != NIL {
-            slab[child].parent = parent;
+    /// Looks for the first one anew.
+    #[inline(always)]
+    fn find_first(&mut self, slab: &Slab) {
+        self.first = self.head;
+        if !self.returned.is_empty() {
+            self.find_first_of_both(slab);
         }
     }
 
-    /// Makes a child the parent of its parent, with the order unchanged.
-    fn rotate_up(&mut self, slab: &mut Slab, child: u32) {
-        let parent = slab[child].parent;
-        self.replace(slab, parent, child);
-        let moved = if slab[parent].left == child {
-            let moved = slab[child].right;
-            slab[parent].left = moved;
-            slab[child].right = parent;
-            moved
-        } else {
-            let moved = slab[child].left;
-            slab[parent].right = moved;
-            slab[child].left = parent;
-            moved
-        };
-        if moved != NIL {
-            slab[moved].parent = parent;
+    #[inline(never)]
+    fn find_first_of_both(&mut self, slab: &Slab) {
+        let returned = self.returned.first();
+        if self.head == NIL || slab[returned].seq < slab[self.head].seq {
+            self.first = returned;
         }
-        slab[parent].parent = child;
     }
 
     #[cfg(any(audit, test))]
     pub(crate) fn audit(&self, slab: &Slab) -> u32 {
         let mut count = 0;
-        let mut index = self.first;
+        let mut index = self.head;
         let mut previous = NIL;
         while index != NIL {
             let slot = slab[index];
+            assert_eq!(slot.parent, LISTED, "line: who is in the list");
+            assert!(previous == NIL || slot.left == previous, "line: the one before");
             assert!(previous == NIL || slab[previous].seq < slot.seq, "line: order");
-            for child in [slot.left, slot.right] {
-                if child != NIL {
-                    assert_eq!(slab[child].parent, index, "line: a child's parent");
-                    assert!(priority(slab[child].seq) <= priority(slot.seq), "line: balance");
-                }
-            }
             previous = index;
             count += 1;
-            index = successor(slab, index);
+            index = slot.right;
         }
-        assert_eq!(self.last, previous, "line: tail");
-        assert_eq!(self.root == NIL, count == 0, "line: root");
-        assert!(self.root == NIL || slab[self.root].parent == NIL, "line: root");
-        count
+        assert!(self.head == NIL || self.tail == previous, "line: tail");
+        let firsts = [self.head, self.returned.first()];
+        let first = firsts.into_iter().filter(|&index| index != NIL).min_by_key(|&index| slab[index].seq);
+        assert_eq!(self.first, first.unwrap_or(NIL), "line: first");
+        count + self.returned.audit(slab)
     }
-}
-
-/// The oldest ticket in and below one.
-fn leftmost(slab: &Slab, mut index: u32) -> u32 {
-    while slab[index].left != NIL {
-        index = slab[index].left;
-    }
-    index
-}
-
-/// The next ticket in the line, or [`NIL`].
-#[cfg(any(audit, test))]
-fn successor(slab: &Slab, index: u32) -> u32 {
-    let mut next = slab[index].right;
-    if next != NIL {
-        return leftmost(slab, next);
-    }
-    let mut from = index;
-    next = slab[from].parent;
-    while next != NIL && slab[next].right == from {
-        from = next;
-        next = slab[from].parent;
-    }
-    next
-}
-
-/// The one before it, or [`NIL`].
-fn predecessor(slab: &Slab, index: u32) -> u32 {
-    let mut next = slab[index].left;
-    if next != NIL {
-        while slab[next].right != NIL {
-            next = slab[next].right;
-        }
-        return next;
-    }
-    let mut from = index;
-    next = slab[from].parent;
-    while next != NIL && slab[next].left == from {
-        from = next;
-        next = slab[from].parent;
-    }
-    next
-}
-
-fn priority_of(slab: &Slab, index: u32) -> u64 {
-    priority(slab[index].seq)
-}
-
-/// A bijection that scatters consecutive numbers, so no two tickets have the same.
-fn priority(seq: u64) -> u64 {
-    let x = seq.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 #[cfg(test)]
@@ -265,7 +170,7 @@ mod tests {
     #[test]
     fn tickets_leave_and_return_at_their_own_place() {
         let mut slab = Slab::new();
-        let all: Vec<u32> = (0..200).map(|_| slab.insert(0, None, Instant::NEVER)).collect();
+        let all: Vec<u32> = (0..200).map(|_| slab.insert(0, None, NIL, Instant::NEVER).0).collect();
         let mut line = Line::new();
         let mut model = BTreeSet::new();
         let mut seed = 9u64;

@@ -10,6 +10,7 @@ mod key_table;
 mod keys;
 mod line;
 mod slab;
+mod tree;
 
 use alloc::vec::Vec;
 
@@ -21,8 +22,9 @@ use crate::heap::Heap;
 use crate::scope::Ask;
 use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
 
-pub(crate) use self::keys::{Entry, hash};
-pub(crate) use self::slab::{Ending, Flags, NIL, Slab, Slot, State};
+pub(crate) use self::key_table::hash;
+pub(crate) use self::keys::{Entry, Found};
+pub(crate) use self::slab::{Ending, Flags, Links, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -65,11 +67,10 @@ struct Lane {
     rank: Rank,
 }
 
-/// A provider that is to be judged.
-pub(crate) struct Changed {
-    pub(crate) place: u32,
+/// What is known of a provider that is to be judged.
+pub(crate) struct Front {
     /// Its oldest ticket, or [`NIL`].
-    pub(crate) front: u32,
+    pub(crate) index: u32,
     /// What was last said of it.
     pub(crate) rank: Rank,
     /// Whether it is of interest though nobody waits there.
@@ -358,14 +359,6 @@ impl Queue {
         self.changed.push(provider);
     }
 
-    /// The same after something that can only let a ticket go: one that may is let go as before.
-    #[inline(always)]
-    pub(crate) fn mark_eased(&mut self, provider: u32) {
-        if self.lanes[provider as usize].rank != Rank::Ready {
-            self.mark_changed(provider);
-        }
-    }
-
     /// The same where nobody stands in line.
     #[inline(always)]
     pub(crate) fn mark_if_fleeting(&mut self, provider: u32) {
@@ -386,11 +379,24 @@ impl Queue {
     }
 
     #[inline(always)]
-    pub(crate) fn next_changed(&mut self) -> Option<Changed> {
+    pub(crate) fn next_changed(&mut self) -> Option<u32> {
         let place = self.changed.pop()?;
-        let lane = &mut self.lanes[place as usize];
-        lane.is_changed = false;
-        Some(Changed { place, front: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting })
+        self.lanes[place as usize].is_changed = false;
+        Some(place)
+    }
+
+    #[inline(always)]
+    pub(crate) fn front_of(&self, place: u32) -> Front {
+        let lane = &self.lanes[place as usize];
+        Front { index: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting }
+    }
+
+    /// Whether a provider is to be judged after something that can only let a ticket go: not one that lets
+    /// its oldest go as before, nor one where nobody waits.
+    #[inline(always)]
+    pub(crate) fn is_of_interest(&self, place: u32) -> bool {
+        let lane = &self.lanes[place as usize];
+        lane.rank != Rank::Ready && (lane.is_fleeting || !lane.line.is_empty())
     }
 
     /// Notes what is said of a provider's oldest ticket.
@@ -403,12 +409,6 @@ impl Queue {
         self.lanes[provider as usize].is_fleeting = is_fleeting;
     }
 
-    /// Time has come for one that only time held back: whether it may go is to be judged.
-    pub(crate) fn note_time(&mut self, provider: u32) {
-        self.lanes[provider as usize].rank = Rank::Held;
-        self.mark_changed(provider);
-    }
-
     #[cfg(audit)]
     pub(crate) fn rank(&self, provider: u32) -> Rank {
         self.lanes[provider as usize].rank
@@ -416,20 +416,25 @@ impl Queue {
 
     /// A ticket that is not anywhere yet but in the table of keys: it starts, is granted, or is put in
     /// with [`Queue::enqueue`].
+    ///
+    /// `found`: what [`Queue::look_up`] said of its key.
     #[inline(always)]
     pub(crate) fn create(
         &mut self,
         provider: u32,
         key: Option<Key>,
         costs: &[(UnitId, u64)],
+        found: Option<Found>,
         now: Instant,
-    ) -> (TicketId, &mut Slot) {
+    ) -> (u32, &mut Slot) {
         if self.more_units > 0 {
             self.note_costs(self.slab.next(), costs);
         }
-        let index = self.slab.insert(provider, key, now);
-        let slot = &mut self.slab[index];
-        (slot.ticket(index), slot)
+        let mut link = NIL;
+        if let (Some(key), Some(found @ Found { entry: None, .. })) = (key, found) {
+            link = self.keys.enter(found, key, self.slab.next(), &mut self.slab);
+        }
+        self.slab.insert(provider, key, link, now)
     }
 
     #[inline(never)]
@@ -445,19 +450,28 @@ impl Queue {
 
     /// A new ticket waits.
     ///
-    /// `entered`: what [`Queue::enter_key`] said of its key.
+    /// `entered`: who else has its key. If nobody has, its state says that it is in line already.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, index: u32, place: u32, entered: Option<Entry>) {
-        self.count_in(place);
-        self.watch_deadline(index);
-        match entered {
-            None => self.enter_line(index, place),
-            Some(entry) => self.enqueue_sharing(index, place, entry),
+    pub(crate) fn enqueue(&mut self, index: u32, place: u32, deadline: Instant, entered: Option<Entry>) {
+        if deadline < Instant::NEVER {
+            self.deadlines.set(index, deadline.as_nanos());
+        }
+        if let Some(entry) = entered {
+            return self.enqueue_sharing(index, place, entry);
+        }
+        self.queued += 1;
+        let lane = &mut self.lanes[place as usize];
+        lane.queued += 1;
+        lane.metered += 1;
+        // Who is the only one that waits is the first in line.
+        if lane.line.push(&mut self.slab, index) {
+            self.mark_changed(place);
         }
     }
 
     #[inline(never)]
     fn enqueue_sharing(&mut self, index: u32, place: u32, entry: Entry) {
+        self.count_in(place);
         if let Some(key) = self.slab[index].key() {
             let record = self.share_key(key, entry);
             self.stand_among(record, index, place);
@@ -483,11 +497,10 @@ impl Queue {
         self.stand(index);
     }
 
-    /// The next ticket that is created has this key, and nobody else; otherwise whoever has it, to whom
-    /// nothing is added yet.
+    /// Who has a key, and where the next ticket with it enters the table.
     #[inline(always)]
-    pub(crate) fn enter_key(&mut self, key: Key) -> Option<Entry> {
-        self.keys.enter(key, self.slab.next(), &self.slab)
+    pub(crate) fn look_up(&self, key: Key) -> Found {
+        self.keys.look_up(key, &self.slab)
     }
 
     /// Takes a key that others have for the next ticket that is created, which is granted, unless one
@@ -503,24 +516,20 @@ impl Queue {
     }
 
     /// The oldest ticket of a line takes its key: it is granted. Where no other ticket has that key, it
-    /// is its already.
+    /// is its already. Its provider is to be judged.
     #[inline(always)]
-    pub(crate) fn take_first(&mut self, place: u32) -> u32 {
+    pub(crate) fn take_first(&mut self, place: u32) -> (u32, Flags) {
         let lane = &mut self.lanes[place as usize];
         let index = lane.line.remove_first(&mut self.slab);
         let Slot { flags, group, .. } = self.slab[index];
         lane.metered -= u32::from(!flags.is_exempt_somewhere());
         lane.queued -= 1;
         self.queued -= 1;
-        if !lane.is_changed {
-            lane.is_changed = true;
-            self.changed.push(place);
-        }
         self.deadlines.remove(index);
         if group != NIL {
             self.take_shared(index, group);
         }
-        index
+        (index, flags)
     }
 
     /// A delegate takes its key.
@@ -583,7 +592,7 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn finish_with(&mut self, index: u32, key: Option<Key>) {
         let Some(key) = key else { return };
-        if let Some(record) = self.keys.remove_sole(key, index) {
+        if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.finish_shared(record);
         }
     }
@@ -628,7 +637,7 @@ impl Queue {
             Entry::Sole(other) => {
                 let Slot { state, provider, .. } = self.slab[other];
                 let holder = if state.holds_key() { other } else { NIL };
-                let record = self.keys.share(key, holder, &self.slab);
+                let record = self.keys.share(key, other, holder, &mut self.slab);
                 self.keys.record(record).tickets = 2;
                 if state == State::InLine {
                     let group = self.keys.group_at(record, provider);
@@ -643,7 +652,7 @@ impl Queue {
     /// One ticket less has its key, which it does not hold.
     fn quit_key(&mut self, index: u32) {
         let Some(key) = self.slab[index].key() else { return };
-        if let Some(record) = self.keys.remove_sole(key, index) {
+        if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.quit_shared(record);
         }
     }
@@ -651,7 +660,7 @@ impl Queue {
     fn quit_shared(&mut self, record: u32) {
         self.keys.record(record).tickets -= 1;
         if self.keys.record(record).tickets == 0 {
-            self.keys.remove_shared(record);
+            self.keys.remove_shared(record, &mut self.slab);
         }
     }
 
@@ -673,7 +682,7 @@ impl Queue {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_in(&mut self, place: u32) {
         self.queued += 1;
         self.lanes[place as usize].queued += 1;
@@ -693,7 +702,7 @@ impl Queue {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn watch_deadline(&mut self, index: u32) {
         let deadline = self.slab[index].deadline;
         if deadline < Instant::NEVER {
@@ -752,7 +761,6 @@ impl Queue {
         self.keys.group(group).parked.insert(&mut self.slab, index);
     }
 
-    #[inline(always)]
     fn enter_line(&mut self, index: u32, place: u32) {
         let slot = &mut self.slab[index];
         slot.state = State::InLine;

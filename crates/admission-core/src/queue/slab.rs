@@ -1,7 +1,7 @@
 //! Tickets, each in a slot of one cache line, addressed by number.
 //!
-//! A slot's links serve whichever structure its ticket is in: the tree of a line while it waits, the
-//! list of the hand-off while it is granted. It is never in two. What no structure needs any more
+//! A slot's links serve whichever structure its ticket is in: the list or the tree of a line while it waits,
+//! the list of the hand-off while it is granted. It is never in two. What no structure needs any more
 //! holds what is to be told of the ticket: since when it is granted or runs, and once it has ended,
 //! why. A generation tells a ticket from a later one in the same slot.
 
@@ -66,8 +66,9 @@ pub(crate) struct Slot {
     generation: u32,
     /// While it waits, its group among those that share its key, if there is one.
     pub(crate) group: u32,
-    /// Once ended, what held it back.
-    pub(crate) hold: Option<Hold>,
+    /// While it is the only one with its key, the next at the same place of the table of keys; once
+    /// ended, what held it back, as a number.
+    pub(crate) link: u32,
     pub(crate) flags: Flags,
     pub(crate) state: State,
     /// The hand-off list that it is in while granted.
@@ -77,14 +78,14 @@ pub(crate) struct Slot {
 impl Slot {
     /// A fresh ticket, whose place and state are still to be said.
     #[inline(always)]
-    fn renew(&mut self, seq: u64, provider: u32, key: Option<Key>, now: Instant) {
+    fn renew(&mut self, seq: u64, provider: u32, key: Option<Key>, link: u32, now: Instant) {
         self.seq = seq;
         self.key = key.map_or(0, |key| key.0);
         self.deadline = Instant::NEVER;
         self.submitted = now;
         self.provider = provider;
         self.group = NIL;
-        self.hold = None;
+        self.link = link;
         self.flags = Flags(if key.is_some() { Flags::KEYED } else { 0 });
         self.state = State::Running;
     }
@@ -93,6 +94,12 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn ticket(&self, index: u32) -> TicketId {
         TicketId { index, generation: self.generation }
+    }
+
+    /// Where it is among the grants.
+    #[inline(always)]
+    pub(crate) fn links(&self) -> Links {
+        Links { left: self.left, right: self.right, level: self.level }
     }
 
     pub(crate) fn key(&self) -> Option<Key> {
@@ -115,8 +122,10 @@ impl Slot {
     }
 
     /// It is granted now, and stands in no line and in no group.
+    #[inline(always)]
     pub(crate) fn grant(&mut self, now: Instant) {
         self.state = State::Granted;
+        self.flags.clear(Flags::TAKEN_BACK | Flags::FULL_TIME);
         self.set_since(now);
     }
 
@@ -130,7 +139,7 @@ impl Slot {
     /// It has left whatever it was in, and keeps what its caller is to be told.
     pub(crate) fn end(&mut self, ending: &Ending) {
         self.state = State::Ended(ending.reason);
-        self.hold = ending.hold;
+        self.link = Hold::to_code(ending.hold);
         self.deadline = ending.retry_at;
         self.seq = ending.limits;
         if let Some(holder) = ending.key_holder {
@@ -157,9 +166,17 @@ impl Slot {
             is_running: self.flags.has(Flags::HOLDER_RAN),
             since: Instant::from_nanos(self.seq),
         });
-        let Self { hold, deadline: retry_at, seq: limits, .. } = *self;
-        Ending { reason, hold, retry_at, limits, key_holder }
+        let hold = Hold::from_code(self.link);
+        Ending { reason, hold, retry_at: self.deadline, limits: self.seq, key_holder }
     }
+}
+
+/// The place of a granted ticket in the lists of the hand-off.
+#[derive(Clone, Copy)]
+pub(crate) struct Links {
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+    pub(crate) level: u8,
 }
 
 /// What is told of a ticket that ended without a start.
@@ -268,22 +285,28 @@ impl Slab {
 
     /// A slot for the next ticket in the order of submission.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, provider: u32, key: Option<Key>, now: Instant) -> u32 {
+    pub(crate) fn insert(
+        &mut self,
+        provider: u32,
+        key: Option<Key>,
+        link: u32,
+        now: Instant,
+    ) -> (u32, &mut Slot) {
+        if self.free == NIL {
+            self.push();
+        }
+        let index = self.free;
         let seq = self.next_seq;
         self.next_seq += 1;
-        let mut index = self.free;
-        if index == NIL {
-            index = self.push();
-        } else {
-            self.free = self.slots[index as usize].right;
-        }
-        self.slots[index as usize].renew(seq, provider, key, now);
-        index
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.right;
+        slot.renew(seq, provider, key, link, now);
+        (index, slot)
     }
 
-    /// One more slot.
+    /// One more slot, which is free.
     #[cold]
-    fn push(&mut self) -> u32 {
+    fn push(&mut self) {
         if self.slots.len() == self.slots.capacity() {
             // By a quarter, not by as much again: a slot is the largest part of a waiting call.
             self.slots.reserve_exact(self.slots.len() / 4 + 4);
@@ -299,12 +322,12 @@ impl Slab {
             provider: 0,
             generation: 0,
             group: NIL,
-            hold: None,
+            link: NIL,
             flags: Flags::default(),
             state: State::Free,
             level: 0,
         });
-        (self.slots.len() - 1) as u32
+        self.free = (self.slots.len() - 1) as u32;
     }
 
     #[inline(always)]
