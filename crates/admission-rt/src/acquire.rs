@@ -9,13 +9,13 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use admission_core::{Admitted, Instant, Key, ProviderId, Reason, Refusal, Request, Step, TicketId};
 
 use crate::alarms::{Booked, Host};
 use crate::call::{Call, Rare};
 use crate::in_force::Told;
+use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
 use crate::shared::{Shared, State};
 use crate::unwind::{Unwind, quietly};
@@ -110,10 +110,11 @@ enum Stage {
     Done,
 }
 
-/// What a turn says about the ticket.
+/// What a turn says about the ticket. Why one was refused is told beside it: that is large, and seldom there.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Heard {
     Start,
-    Refused(Told),
+    Refused,
     /// It waits, and its waker and alarm are in place.
     Settled,
     /// It waits, and has no alarm or another waker.
@@ -129,25 +130,28 @@ impl Stage {
         &mut self,
         state: &mut State,
         now: Instant,
+        told: &mut Option<Told>,
         wait: impl FnOnce(&mut State, TicketId) -> Heard,
     ) -> (Heard, Option<Waker>) {
-        let Self::Waiting { provider, ticket } = *self else { return (Heard::Refused(closed()), None) };
+        let Self::Waiting { provider, ticket } = *self else { return (Heard::Refused, None) };
         match state.core.step(ticket, now) {
             Step::Wait => (wait(state, ticket), None),
             Step::Start | Step::Running => (Heard::Start, state.leave(ticket)),
             Step::GiveUp(refusal) => {
                 *self = Self::Ended { provider };
-                (Heard::Refused(state.limits.told(refusal, provider, now)), state.leave(ticket))
+                *told = Some(state.limits.told(refusal, provider, now));
+                (Heard::Refused, state.leave(ticket))
             }
             Step::Gone => {
                 *self = Self::Ended { provider };
-                (Heard::Refused(closed()), None)
+                (Heard::Refused, None)
             }
         }
     }
 }
 
 impl Admit {
+    #[inline]
     pub(crate) fn new<R: Runtime>(call: Call<R>) -> Self {
         let Call { shared, provider, key, timeout, mut rare, .. } = call;
         let millis = Millis::new(timeout);
@@ -166,9 +170,10 @@ impl Admit {
         if let Some(reason) = self.look() {
             return Err(self.aborted(reason));
         }
-        match self.submit(|request| request.at_once()) {
-            Ok(_) => self.start().ok_or(Rejected::Closed),
-            Err(refusal) => Err(self.refused(refusal)),
+        let mut told = None;
+        match self.submit(|request| request.at_once(), &mut told) {
+            Heard::Refused => Err(self.refused(told)),
+            _ => self.start().ok_or(Rejected::Closed),
         }
     }
 
@@ -177,22 +182,38 @@ impl Admit {
         let refused = if let Some(reason) = self.look() {
             self.aborted(reason)
         } else {
-            match self.submit(|request| request.deferred()) {
-                Ok(_) => match self.listen() {
+            let mut told = None;
+            match self.submit(|request| request.deferred(), &mut told) {
+                Heard::Refused => self.refused(told),
+                _ => match self.listen() {
                     None => return,
                     Some(reason) => self.aborted(reason),
                 },
-                Err(refusal) => self.refused(refusal),
             }
         };
         self.stage = Stage::Refused(Box::new(refused));
     }
 
+    #[inline]
     pub(crate) fn poll(
         &mut self,
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
+        // Looked at before submitting, and once more right before a start (rules W3, S3).
+        if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, None) = (&self.stage, self.look()) {
+            let mut told = None;
+            return match self.submit(|request| request, &mut told) {
+                Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
+                heard => self.poll_at_length(heard, told, host, cx),
+            };
+        }
+        self.poll_again(host, cx)
+    }
+
+    /// A poll that does not submit, or must not.
+    #[inline(never)]
+    fn poll_again(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
         match self.stage {
             Stage::Lazy { .. } | Stage::LazyKey { .. } | Stage::Waiting { .. } => {}
             Stage::Ended { .. } | Stage::Done => return Poll::Pending,
@@ -203,33 +224,37 @@ impl Admit {
                 };
             }
         }
-        // Looked at before submitting, and once more right before a start (rules W3, S3).
-        if let Some(reason) = self.look() {
+        // It listens already, unless the poll that submitted it ended in another's panic.
+        if let Some(reason) = self.look().or_else(|| self.listen()) {
             return Poll::Ready(Err(self.aborted(reason)));
         }
-        let mut heard = match self.stage {
-            // It listens already, unless the poll that submitted it ended in another's panic.
-            Stage::Waiting { .. } => match self.listen() {
-                None => self.step(cx.waker()),
-                Some(reason) => return Poll::Ready(Err(self.aborted(reason))),
-            },
-            _ => match self.submit(|request| request) {
-                Ok(Admitted::Started(_)) => Heard::Start,
-                // At once, so that an abort finds the ticket from here on (rule W3).
-                Ok(Admitted::Queued(_)) => match self.listen() {
-                    None => Heard::Unsettled,
-                    Some(reason) => return Poll::Ready(Err(self.aborted(reason))),
-                },
-                Err(refusal) => Heard::Refused(refusal),
-            },
-        };
-        if let Heard::Unsettled = heard {
+        let mut told = None;
+        match self.step(cx.waker(), &mut told) {
+            Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
+            heard => self.poll_at_length(heard, told, host, cx),
+        }
+    }
+
+    /// The rest of a poll in which the call does not start by its first turn.
+    #[inline(never)]
+    fn poll_at_length(
+        &mut self,
+        mut heard: Heard,
+        mut told: Option<Told>,
+        host: &'static Host,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Permit, Rejected>> {
+        if heard == Heard::Unsettled {
+            // At once, so that an abort finds the ticket from here on (rule W3).
+            if let Some(reason) = self.listen() {
+                return Poll::Ready(Err(self.aborted(reason)));
+            }
             // Whose alarm, and a clone of the waker: foreign code, so between two turns.
             heard = match (host.current)() {
-                Some(runtime) => self.sit(host, cx.waker().clone(), runtime),
+                Some(runtime) => self.sit(host, cx.waker().clone(), runtime, &mut told),
                 None => Heard::NoRuntime,
             };
-            if let Heard::Settled = heard {
+            if heard == Heard::Settled {
                 // A signal from a future may have become ready before the waker was in place.
                 if let Some(reason) = self.look() {
                     return Poll::Ready(Err(self.aborted(reason)));
@@ -237,11 +262,8 @@ impl Admit {
             }
         }
         match heard {
-            Heard::Start => match self.start() {
-                Some(permit) => Poll::Ready(Ok(permit)),
-                None => Poll::Pending,
-            },
-            Heard::Refused(refusal) => Poll::Ready(Err(self.refused(refusal))),
+            Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
+            Heard::Refused => Poll::Ready(Err(self.refused(told))),
             Heard::NoRuntime => {
                 self.finish();
                 Poll::Ready(Err(Rejected::NoRuntime))
@@ -251,14 +273,19 @@ impl Admit {
     }
 
     /// The first turn: asks the machine.
-    fn submit(&mut self, how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>) -> Result<Admitted, Told> {
+    #[inline]
+    fn submit(
+        &mut self,
+        how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>,
+        told: &mut Option<Told>,
+    ) -> Heard {
         let Self { stage, shared, rare } = self;
         let (provider, key, millis) = match *stage {
             Stage::Lazy { timeout, provider } => (provider, None, timeout),
             Stage::LazyKey { timeout, provider, key } => (provider, Some(Key(key)), timeout),
-            _ => return Err(closed()),
+            _ => return Heard::Refused,
         };
-        let Some(shared) = shared else { return Err(closed()) };
+        let Some(shared) = shared else { return Heard::Refused };
         let mut request = Request::new(provider);
         request.key = key;
         request.timeout = millis.get();
@@ -269,41 +296,58 @@ impl Admit {
         if shared.manner.at_once {
             request = request.at_once();
         }
-        let request = how(request);
-        shared.turn(|state, now| {
-            let answer = state.core.request(&request, now);
-            if let (Ok(Admitted::Queued(ticket)), Some(long_waits)) = (answer, &mut state.long_waits) {
-                long_waits.note(ticket, &state.core, now);
-            }
-            // Noted before the lock is gone: from here on, drop knows what to undo, even if one of
-            // those whom this turn wakes panics.
-            if let Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) = answer {
+        let mut request = how(request);
+        // The ticket is noted before the lock is gone: from here on, drop knows what to undo, even if one
+        // of those whom this turn wakes panics.
+        let (heard, unwind) = shared.turn_timed(|state, time| match state.request(&mut request, time) {
+            Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
+                Heard::Start
             }
-            answer.map_err(|refusal| state.limits.told(refusal, provider, now))
-        })
+            Ok(Admitted::Queued(ticket)) => {
+                *stage = Stage::Waiting { provider, ticket };
+                let now = state.time_of(time);
+                if let Some(long_waits) = &mut state.long_waits {
+                    long_waits.note(ticket, &state.core, now);
+                }
+                Heard::Unsettled
+            }
+            Err(refusal) => {
+                let now = state.time_of(time);
+                *told = Some(state.limits.told(refusal, provider, now));
+                Heard::Refused
+            }
+        });
+        unwind.resume();
+        heard
     }
 
     /// A later poll: one turn, and no more if nothing changed.
-    fn step(&mut self, waker: &Waker) -> Heard {
-        let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused(closed()) };
+    fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
+        let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
         let ((heard, old), unwind) = shared.turn_held(|state, now| {
-            stage.step(state, now, |state, ticket| {
+            stage.step(state, now, told, |state, ticket| {
                 if state.waiters.keeps(ticket, waker) { Heard::Settled } else { Heard::Unsettled }
             })
         });
         drop(old);
-        self.go_on(heard, unwind)
+        self.go_on(heard, told, unwind)
     }
 
     /// The turn that gives a waiting ticket its waker and its alarm. It may have been granted since
     /// the turn before, and then it starts here: nobody would wake it for that.
-    fn sit(&mut self, host: &'static Host, waker: Waker, runtime: RuntimeId) -> Heard {
-        let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused(closed()) };
+    fn sit(
+        &mut self,
+        host: &'static Host,
+        waker: Waker,
+        runtime: RuntimeId,
+        told: &mut Option<Told>,
+    ) -> Heard {
+        let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
         let mut waker = Some(waker);
         let mut booked = Booked::Done;
         let ((heard, old), unwind) = shared.turn_held(|state, now| {
-            stage.step(state, now, |state, ticket| {
+            stage.step(state, now, told, |state, ticket| {
                 let room = state.core.capacity();
                 (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
                 Heard::Settled
@@ -311,16 +355,16 @@ impl Admit {
         });
         let has_alarm = shared.make(host, booked);
         drop((waker, old));
-        let heard = self.go_on(heard, unwind);
+        let heard = self.go_on(heard, told, unwind);
         if has_alarm { heard } else { Heard::NoRuntime }
     }
 
     /// Goes on with the panic of a waker that the turn has woken. A refusal is kept for the next poll: the
     /// ticket is gone, and nobody else would tell.
-    fn go_on(&mut self, heard: Heard, unwind: Unwind) -> Heard {
+    fn go_on(&mut self, heard: Heard, told: &mut Option<Told>, unwind: Unwind) -> Heard {
         match heard {
-            Heard::Refused(told) if unwind.will_resume() => {
-                self.stage = Stage::Refused(Box::new(self.refused(told)));
+            Heard::Refused if unwind.will_resume() => {
+                self.stage = Stage::Refused(Box::new(self.refused(told.take())));
                 unwind.resume();
                 Heard::Settled
             }
@@ -353,15 +397,13 @@ impl Admit {
     }
 
     /// The call starts: nothing of the wait is left but what the permit needs (rule I3).
+    #[inline]
     fn start(&mut self) -> Option<Permit> {
         let Stage::Waiting { ticket, .. } = self.stage else { return None };
-        if let Some(rare) = &mut self.rare {
-            rare.leave();
-            rare.signal = None;
-        }
+        let rare = self.rare.take().and_then(Rare::of_running);
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
-        Some(Permit::new(shared, ticket, self.rare.take().filter(|rare| rare.is_kept())))
+        Some(Permit::new(shared, ticket, rare))
     }
 
     fn aborted(&mut self, reason: AbortReason) -> Rejected {
@@ -369,7 +411,11 @@ impl Admit {
         Rejected::Aborted(reason)
     }
 
-    fn refused(&mut self, told: Told) -> Rejected {
+    /// What a refusal says. One of which nothing was told cannot come up: a ticket that the machine does not
+    /// know.
+    #[cold]
+    fn refused(&mut self, told: Option<Told>) -> Rejected {
+        let told = told.unwrap_or(const { Told::alone(Refusal::new(Reason::Closed)) });
         let rejected = match (&self.stage, &self.shared) {
             (
                 Stage::Lazy { provider, .. } | Stage::LazyKey { provider, .. } | Stage::Ended { provider },
@@ -411,43 +457,12 @@ impl Admit {
 }
 
 impl Drop for Admit {
+    #[inline]
     fn drop(&mut self) {
         if self.shared.is_some() {
             quietly(|| self.finish());
         }
     }
-}
-
-/// An admission timeout in 24 bits, where it fits: whole milliseconds below 4 h 39 min. So the
-/// usual ones need no box.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Millis([u8; 3]);
-
-impl Millis {
-    const NONE: Self = Self([0xff; 3]);
-    /// There is one, and it did not fit.
-    const ELSEWHERE: Self = Self([0xfe, 0xff, 0xff]);
-
-    fn new(timeout: Option<Duration>) -> Self {
-        let Some(timeout) = timeout else { return Self::NONE };
-        let millis = timeout.as_millis();
-        if millis >= 0xff_fffe || timeout.subsec_nanos() % 1_000_000 != 0 {
-            return Self::ELSEWHERE;
-        }
-        let [a, b, c, _] = (millis as u32).to_le_bytes();
-        Self([a, b, c])
-    }
-
-    fn get(self) -> Option<Duration> {
-        let Self([a, b, c]) = self;
-        let millis = u32::from_le_bytes([a, b, c, 0]);
-        (millis < 0xff_fffe).then(|| Duration::from_millis(u64::from(millis)))
-    }
-}
-
-/// The answer to a question that cannot come up: a ticket that the machine does not know.
-const fn closed() -> Told {
-    Told::alone(Refusal::new(Reason::Closed))
 }
 
 #[cfg(test)]
@@ -458,19 +473,5 @@ mod tests {
     fn a_future_is_32_bytes() {
         assert_eq!(size_of::<Stage>(), 16);
         assert_eq!(size_of::<Acquire<()>>(), 32);
-    }
-
-    #[test]
-    fn usual_timeouts_need_no_box() {
-        let fits = |timeout| Millis::new(Some(timeout)).get() == Some(timeout);
-        for millis in [0, 1, 300, 65_536, 0xff_fffd] {
-            assert!(fits(Duration::from_millis(millis)));
-        }
-        for timeout in [Duration::from_nanos(1), Duration::from_millis(0xff_fffe), Duration::MAX] {
-            assert!(Millis::new(Some(timeout)) == Millis::ELSEWHERE);
-            assert_eq!(Millis::ELSEWHERE.get(), None);
-        }
-        assert!(Millis::new(None) == Millis::NONE);
-        assert_eq!(Millis::NONE.get(), None);
     }
 }

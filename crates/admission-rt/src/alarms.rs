@@ -212,6 +212,7 @@ impl Alarms {
 
     /// Whether any alarm must move, if `wanted` says when time next changes something. It is asked
     /// only if somebody waits.
+    #[inline]
     pub(crate) fn must_move(&self, wanted: impl Fn() -> Option<Instant>) -> bool {
         self.entries.iter().any(|entry| entry.must_move(&wanted))
     }
@@ -256,6 +257,7 @@ impl Entry {
         if self.waiting > 0 { wanted() } else { None }
     }
 
+    #[inline]
     fn must_move(&self, wanted: impl Fn() -> Option<Instant>) -> bool {
         !self.dead && self.alarm.is_some() && self.armed != self.target(wanted)
     }

@@ -32,6 +32,7 @@ pub struct Call<R> {
 }
 
 impl<R: Runtime> Call<R> {
+    #[inline]
     pub(crate) fn new(shared: Arc<Shared>, Target { id, guest }: Target) -> Self {
         let rare = guest.map(|guest| Box::new(Rare { guest: Some(guest), ..Rare::default() }));
         Self { shared, provider: id, key: None, timeout: None, rare, runtime: PhantomData }
@@ -205,9 +206,12 @@ impl Rare {
         }
     }
 
-    /// Whether it holds a number that the running call uses.
-    pub(crate) const fn is_kept(&self) -> bool {
-        self.key.is_some() || self.guest.is_some()
+    /// What is left when the call starts: nothing, unless it holds a number that the running call uses.
+    #[inline(never)]
+    pub(crate) fn of_running(mut self: Box<Self>) -> Option<Box<Self>> {
+        self.leave();
+        self.signal = None;
+        (self.key.is_some() || self.guest.is_some()).then_some(self)
     }
 
     /// Listens to the signal no more.

@@ -332,7 +332,7 @@ mod tests {
         let shared = shared();
         let a = guest(&shared, "a");
         let id = a.id;
-        shared.turn(|state, now| state.core.cooldown(id, std::time::Duration::from_secs(1), now)).unwrap();
+        shared.turn(|state, now| state.cooldown(id, std::time::Duration::from_secs(1), now)).unwrap();
         drop(a);
         assert!(is_remembered(&shared, "a"));
         // Word of an earlier forgetting comes late.

@@ -16,6 +16,8 @@ pub(crate) struct InForce {
     template: Option<Arc<Limits>>,
     /// Never walked.
     own: HashMap<ProviderId, Arc<Limits>>,
+    /// Whether there has ever been an interval, a window, or a template.
+    count_time: bool,
 }
 
 /// A refusal, when it was told, and the limits of its two scopes then.
@@ -35,11 +37,22 @@ pub(crate) struct OfScopes {
 impl InForce {
     pub(crate) fn new(config: &Config) -> Self {
         let own = (0..).zip(&config.providers);
+        let has_pacer = |limits: &Limits| !limits.pacers.is_empty();
         Self {
             client: Arc::new(config.client.clone()),
             template: config.template.clone().map(Arc::new),
             own: own.map(|(id, limits)| (ProviderId::new(id), Arc::new(limits.clone()))).collect(),
+            count_time: config.template.is_some()
+                || has_pacer(&config.client)
+                || config.providers.iter().any(has_pacer),
         }
+    }
+
+    /// Whether time may change what any limit lets go, or which providers there are. Once it may this stays
+    /// so: what a removed provider, or an interval that is gone, has left behind is the machine's to know.
+    #[inline]
+    pub(crate) const fn count_time(&self) -> bool {
+        self.count_time
     }
 
     pub(crate) const fn client(&self) -> &Arc<Limits> {
@@ -65,6 +78,7 @@ impl InForce {
 
     /// The machine has got other limits for a scope; what is no longer used is given back.
     pub(crate) fn set(&mut self, scope: ScopeId, limits: Arc<Limits>) -> Option<Arc<Limits>> {
+        self.count_time |= !limits.pacers.is_empty();
         match scope {
             ScopeId::Client => Some(std::mem::replace(&mut self.client, limits)),
             ScopeId::Provider(id) if self.template.as_ref() == Some(&limits) => {

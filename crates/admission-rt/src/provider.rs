@@ -119,7 +119,7 @@ impl<R: Runtime> Provider<R> {
     /// always there.
     pub fn cooldown(&self, delay: Duration) -> Result<(), UnknownProvider> {
         let id = self.target.id;
-        self.known(self.shared.turn(|state, now| state.core.cooldown(id, delay, now)))
+        self.known(self.shared.turn(|state, now| state.cooldown(id, delay, now)))
     }
 
     /// Forgets what this provider's windows have counted; calls that are queued now are exempt from

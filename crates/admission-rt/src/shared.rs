@@ -26,6 +26,7 @@ use crate::guests::{Guests, Sightings, Target};
 use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
+use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
 use crate::runtime::Clock;
 use crate::sleep::Sleepers;
@@ -33,6 +34,9 @@ use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
 use crate::waiting::{Found, Hook, LongWaits};
 use crate::{ChangeError, Limits, Scope, SettleError};
+
+/// How often it is looked whether a turn is over before going to sleep: some microseconds in all.
+const LOOKS: u32 = 7;
 
 /// One coordinator.
 pub(crate) struct Shared {
@@ -64,6 +68,7 @@ pub(crate) struct State {
     pub(crate) closed: Seats,
     pub(crate) sleepers: Sleepers,
     pub(crate) limits: InForce,
+    pub(crate) time: Timekeeping,
     /// Those who may have to be reported, if anybody wants to know.
     pub(crate) long_waits: Option<LongWaits>,
     /// How many times it was looked whether a provider is known.
@@ -89,6 +94,7 @@ impl Shared {
             closed: Seats::new(),
             sleepers: Sleepers::new(),
             limits,
+            time: Timekeeping::new(),
             long_waits: after.map(LongWaits::new),
             sightings: 0,
         };
@@ -104,15 +110,32 @@ impl Shared {
 
     /// A turn whose caller has more to do before a waker's panic may go on.
     pub(crate) fn turn_held<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> (T, Unwind) {
+        self.turn_timed(|state, time| {
+            time.now();
+            let now = state.time_of(time);
+            act(state, now)
+        })
+    }
+
+    /// A turn that reads the clock only if somebody asks for the time: where time changes nothing, it is for
+    /// the act to ask.
+    #[inline]
+    pub(crate) fn turn_timed<T>(&self, act: impl FnOnce(&mut State, &mut Reading<'_>) -> T) -> (T, Unwind) {
         let mut state = self.lock();
-        let now = self.clock.now();
-        let value = act(&mut state, now);
-        state.mark(now);
+        let mut time = Reading::new(&*self.clock);
+        if !state.is_timeless() {
+            time.now();
+        }
+        let value = act(&mut state, &mut time);
+        if state.is_watched() {
+            let now = state.time_of(&time);
+            state.mark(now);
+        }
         let event = state.core.poll_event();
         if event.is_none() && state.is_quiet() {
             return (value, Unwind::new());
         }
-        let unwind = self.follow_up(state, event, now);
+        let unwind = self.follow_up(state, event, time.read());
         (value, unwind)
     }
 
@@ -204,15 +227,16 @@ impl Shared {
     /// Starts nothing of a provider's for so long, for callers whose own affairs must not suffer from
     /// a waker that panics. A provider that is gone remembers nothing, and nobody is to blame for it.
     pub(crate) fn cool(&self, provider: ProviderId, delay: Duration) {
-        let (_, unwind) = self.turn_held(|state, now| state.core.cooldown(provider, delay, now));
+        let (_, unwind) = self.turn_held(|state, now| state.cooldown(provider, delay, now));
         unwind.swallow();
     }
 
     /// Lets go of a ticket in whatever state it is: for destructors.
     pub(crate) fn release(&self, ticket: TicketId) {
         quietly(|| {
-            let (waker, unwind) = self.turn_held(|state, now| {
+            let (waker, unwind) = self.turn_timed(|state, time| {
                 let waker = state.leave(ticket);
+                let now = state.time_of(time);
                 state.core.handle_release(ticket, now);
                 waker
             });
@@ -222,19 +246,45 @@ impl Shared {
     }
 
     /// What follows an act: wakers out, unlock, arm, wake; and names that may be forgotten.
-    #[cold]
     #[inline(never)]
     fn follow_up<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
+        event: Option<Event>,
+        now: Option<Instant>,
+    ) -> Unwind {
+        // Nearly always there is one to be woken, and that is all.
+        let Some(Event::Granted(ticket)) = event else {
+            return self.follow_up_at_length(state, None, event, now);
+        };
+        let first = state.granted(ticket);
+        let event = state.core.poll_event();
+        if event.is_some() || !state.is_quiet() {
+            return self.follow_up_at_length(state, first, event, now);
+        }
+        drop(state);
+        let mut unwind = Unwind::new();
+        if let Some(waker) = first {
+            unwind.catch(|| waker.wake());
+        }
+        unwind
+    }
+
+    /// The same for any number, of whom the first is known.
+    #[cold]
+    #[inline(never)]
+    fn follow_up_at_length<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        first: Option<Waker>,
         mut event: Option<Event>,
-        now: Instant,
+        mut now: Option<Instant>,
     ) -> Unwind {
         let mut unwind = Unwind::new();
         let mut wakes = Wakes::new();
+        wakes.push(first);
         let mut gone = Sightings::new();
         let mut long = Vec::new();
-        let mut now = Some(now);
         let mut has_armed = false;
         loop {
             let may_be_more = state.drain(event.take(), &mut wakes, &mut gone);
@@ -289,7 +339,27 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(_) => self.lock_in_time(),
+        }
+    }
+
+    /// Another turn is under way. It is over in less time than going to sleep and being woken takes, and who
+    /// does sleep makes the other pay for the wake: so this one looks again a few times, ever more seldom.
+    #[cold]
+    #[inline(never)]
+    fn lock_in_time(&self) -> MutexGuard<'_, State> {
+        for look in 0..LOOKS {
+            for _ in 0..1_u32 << look {
+                std::hint::spin_loop();
+            }
+            if let Ok(state) = self.state.try_lock() {
+                return state;
+            }
+        }
         // A panic under the lock can only come from the clock, before anything was done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -314,6 +384,11 @@ impl State {
         self.waiters.leave(ticket, &mut self.alarms)
     }
 
+    /// The ticket is granted: its waker, to be woken.
+    fn granted(&mut self, ticket: TicketId) -> Option<Waker> {
+        self.waiters.granted(ticket, &mut self.alarms)
+    }
+
     /// Tells the machine whether anybody waits for idle.
     pub(crate) fn watch_idle(&mut self) {
         self.core.watch_idle(self.idle.waiting() > 0);
@@ -321,13 +396,28 @@ impl State {
 
     /// When time alone next changes something.
     fn wanted(&self) -> Option<Instant> {
-        let core = self.core.poll_timeout().filter(|at| *at < Instant::NEVER);
-        let long_wait = self.long_waits.as_ref().and_then(LongWaits::next);
-        [core, self.sleepers.next(), long_wait].into_iter().flatten().min()
+        let mut at = self.core.poll_timeout().unwrap_or(Instant::NEVER);
+        if let Some(sleeper) = self.sleepers.next() {
+            at = at.min(sleeper);
+        }
+        if let Some(long_wait) = self.long_waits.as_ref().and_then(LongWaits::next) {
+            at = at.min(long_wait);
+        }
+        (at < Instant::NEVER).then_some(at)
+    }
+
+    /// Whether anybody waits for something that no ticket is about.
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.sleepers.are_there()
+            || self.long_waits.is_some()
+            || self.idle.waiting() > 0
+            || self.closed.waiting() > 0
     }
 
     /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
     /// may take it away again.
+    #[cold]
     fn mark(&mut self, now: Instant) {
         self.sleepers.mark(now, &mut self.alarms);
         self.mark_long_waits(now);
@@ -341,14 +431,14 @@ impl State {
     }
 
     /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
+    #[inline]
     fn is_quiet(&self) -> bool {
-        let must_arm = self.alarms.must_move(|| self.wanted());
         let must_wake = self.idle.must_wake()
             || self.closed.must_wake()
             || self.sleepers.must_wake()
             || self.long_waits.as_ref().is_some_and(LongWaits::must_tell)
             || self.alarms.any_lost();
-        !(must_arm || must_wake)
+        !must_wake && !self.alarms.must_move(|| self.wanted())
     }
 
     /// Takes out the wakers of those who are to be woken; says whether there may be more.
@@ -359,7 +449,7 @@ impl State {
     fn drain(&mut self, mut event: Option<Event>, wakes: &mut Wakes, gone: &mut Sightings) -> bool {
         loop {
             match event {
-                Some(Event::Granted(ticket)) => wakes.push(self.waiters.granted(ticket, &mut self.alarms)),
+                Some(Event::Granted(ticket)) => wakes.push(self.granted(ticket)),
                 Some(Event::Refused(ticket, _)) => wakes.push(self.leave(ticket)),
                 Some(Event::TakenBack(ticket)) => self.waiters.taken_back(ticket, &mut self.alarms),
                 // Made again since, perhaps: what counts is how it is now.

@@ -46,6 +46,11 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten()
     }

@@ -144,6 +144,12 @@ impl Sleepers {
         Self { seats: Slab::new(), due: BTreeSet::new(), awake: VecDeque::new() }
     }
 
+    /// Whether there are any, awake or asleep.
+    #[inline]
+    pub(crate) fn are_there(&self) -> bool {
+        !self.seats.is_empty()
+    }
+
     /// When the first of them is to be woken.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.first().map(|(until, _)| *until)

@@ -37,13 +37,10 @@ impl Unwind {
     }
 
     /// Goes on with the panic, unless this thread is unwinding already: two would abort.
+    #[inline]
     pub(crate) fn resume(self) {
         if let Some(panic) = self.0 {
-            if std::thread::panicking() {
-                bury(panic);
-            } else {
-                resume_unwind(panic);
-            }
+            go_on(panic);
         }
     }
 
@@ -53,6 +50,7 @@ impl Unwind {
     }
 
     /// Forgets the panic, for callers that must not unwind.
+    #[inline]
     pub(crate) fn swallow(self) {
         if let Some(panic) = self.0 {
             bury(panic);
@@ -91,7 +89,17 @@ impl<T> Drop for Quiet<T> {
     }
 }
 
+#[cold]
+fn go_on(panic: Box<dyn Any + Send>) {
+    if std::thread::panicking() {
+        bury(panic);
+    } else {
+        resume_unwind(panic);
+    }
+}
+
 /// A panic's payload is foreign too: its destructor may panic in turn.
+#[cold]
 pub(crate) fn bury(panic: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
         std::mem::forget(second);

@@ -1,0 +1,115 @@
+//! When the clock is read, and when it need not be.
+//!
+//! Owns: the one reading of the clock in a turn, and what says that a turn can do without. To read the
+//! clock costs as much as the rest of an undisturbed call, so a coordinator of whose limits none counts
+//! time does not while nobody waits: then nothing is due, and no stamp of a call is ever told. Lacks any
+//! say about limits: it is careful, and where it is in doubt the clock is read.
+//!
+//! A turn without a reading gives the machine the time of the last one. To the machine that is a call at
+//! which no time has passed (rule T1), and what it decides is the same, as nothing that time changes is
+//! there: no interval, window or cooldown, no deadline, no grant that could be taken back (rule S4), no
+//! provider that is forgotten some day.
+
+use std::time::Duration;
+
+use admission_core::{Admitted, ChangeError, Instant, ProviderId, Reason, Refusal, Request};
+
+use crate::runtime::Clock;
+use crate::shared::State;
+
+/// The time of a turn, read when it is first asked for: under the lock (rule T5), and once.
+pub(crate) struct Reading<'a> {
+    clock: &'a dyn Clock,
+    read: Option<Instant>,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock) -> Self {
+        Self { clock, read: None }
+    }
+
+    /// The time.
+    #[inline]
+    pub(crate) fn now(&mut self) -> Instant {
+        match self.read {
+            Some(now) => now,
+            None => *self.read.insert(self.clock.now()),
+        }
+    }
+
+    /// The time, if it was read.
+    pub(crate) const fn read(&self) -> Option<Instant> {
+        self.read
+    }
+}
+
+/// What is known of the time between turns.
+pub(crate) struct Timekeeping {
+    /// The last reading.
+    latest: Instant,
+    /// The end of the longest cooldown that there was.
+    cooldown: Instant,
+}
+
+impl Timekeeping {
+    pub(crate) const fn new() -> Self {
+        Self { latest: Instant::ZERO, cooldown: Instant::ZERO }
+    }
+}
+
+impl State {
+    /// Whether time alone changes nothing at the moment, and nothing that begins now is told of later.
+    #[inline]
+    pub(crate) fn is_timeless(&self) -> bool {
+        let counts = self.core.counts();
+        counts.queued == 0
+            && counts.granted == 0
+            && !self.limits.count_time()
+            && self.time.cooldown <= self.time.latest
+            && self.long_waits.is_none()
+            && !self.sleepers.are_there()
+    }
+
+    /// The time of a turn that has been read, or else of the last that was.
+    #[inline]
+    pub(crate) fn time_of(&mut self, reading: &Reading<'_>) -> Instant {
+        if let Some(now) = reading.read() {
+            self.time.latest = self.time.latest.max(now);
+        }
+        self.time.latest
+    }
+
+    /// A newcomer. It is first asked whether it may start without a look at the clock, where that is all
+    /// the same; if it has to wait it is asked once more, with the time from which it waits. One with a key
+    /// has its time at once: whoever waits for the key is told for how long the other has run.
+    #[inline]
+    pub(crate) fn request(
+        &mut self,
+        request: &mut Request<'_>,
+        time: &mut Reading<'_>,
+    ) -> Result<Admitted, Refusal> {
+        if time.read().is_none() && request.key.is_none() && request.may_start {
+            let may_wait = std::mem::replace(&mut request.may_wait, false);
+            let answer = self.core.request(request, self.time.latest);
+            request.may_wait = may_wait;
+            match answer {
+                Err(refusal) if may_wait && refusal.reason == Reason::Exhausted => {}
+                answer => return answer,
+            }
+        }
+        time.now();
+        let now = self.time_of(time);
+        self.core.request(request, now)
+    }
+
+    /// A provider cools down.
+    pub(crate) fn cooldown(
+        &mut self,
+        provider: ProviderId,
+        delay: Duration,
+        now: Instant,
+    ) -> Result<(), ChangeError> {
+        self.time.cooldown = self.time.cooldown.max(now + delay);
+        self.core.cooldown(provider, delay, now)
+    }
+}
