@@ -1,0 +1,270 @@
+//! `cargo xtask faults`: plants one fault after the other, and sees that the test of its rule fails.
+//!
+//! A test that has never failed may be one that cannot. For every rule there is a fault of one line, the sort of
+//! slip that somebody could make in a change, and a test of that rule that must notice it. They are planted in
+//! a copy of the tree, inside the target folder, never in the tree itself.
+//!
+//! Owns: the copy, the planting, and the verdict. Lacks the faults, which stand in `faults/`, and the page
+//! that names them, which `cargo xtask conformance` writes.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::rows;
+use crate::workspace::{self, Workspace};
+
+mod async_layer;
+mod core;
+
+/// Plant a fault for each rule in turn, and see the rule's test fail
+#[derive(Args)]
+pub(crate) struct Faults {
+    /// Only the faults of this rule
+    #[arg(long, value_name = "RULE")]
+    rule: Option<String>,
+    /// Only every N-th fault: a sample
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    every: usize,
+    /// List them and plant none
+    #[arg(long)]
+    list: bool,
+}
+
+/// One line that somebody could get wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Fault {
+    /// The rule that it breaks.
+    pub(crate) rule: &'static str,
+    /// What is wrong then, in words.
+    pub(crate) what: &'static str,
+    pub(crate) file: &'static str,
+    /// Stands once in that file.
+    pub(crate) right: &'static str,
+    pub(crate) wrong: &'static str,
+    pub(crate) test: Test,
+}
+
+/// The test that must notice.
+#[derive(Clone, Copy)]
+pub(crate) struct Test {
+    package: &'static str,
+    /// A file in the package's `tests` folder.
+    target: &'static str,
+    /// Its whole name.
+    pub(crate) name: &'static str,
+}
+
+/// A test of the core's, in `crates/admission-core/tests`.
+const fn in_core(target: &'static str, name: &'static str) -> Test {
+    Test { package: "admission-core", target, name }
+}
+
+/// A test of the async layer's, in `crates/admission-rt/tests`.
+const fn in_rt(target: &'static str, name: &'static str) -> Test {
+    Test { package: "admission-rt", target, name }
+}
+
+/// A body of the conformance suite, on the virtual clock.
+const fn in_suite(name: &'static str) -> Test {
+    Test { package: "conformance", target: "virtual_clock", name }
+}
+
+/// Every fault, in the order of the rules.
+pub(crate) fn all() -> Vec<Fault> {
+    let mut all: Vec<Fault> = core::FAULTS.iter().chain(async_layer::FAULTS).copied().collect();
+    let place = |fault: &Fault| crate::tidy::rules::RULES.iter().position(|rule| rule.id == fault.rule);
+    all.sort_by_key(place);
+    all
+}
+
+/// How long a test may take to notice. One that hangs has noticed, too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Faults {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let mut faults = all();
+        faults.retain(|fault| self.rule.as_ref().is_none_or(|rule| fault.rule == rule));
+        let faults: Vec<Fault> = faults.into_iter().step_by(self.every.max(1)).collect();
+        if faults.is_empty() {
+            return Err("there is no fault of that rule".to_owned());
+        }
+        if self.list {
+            for fault in &faults {
+                println!("{:<4} {} ({}): {}", fault.rule, fault.what, fault.file, fault.test.name);
+            }
+            return Ok(());
+        }
+        let copy = Copy::make()?;
+        copy.see_all_pass(&faults)?;
+        let mut missed = 0;
+        for (at, fault) in faults.iter().enumerate() {
+            let verdict = copy.plant(fault)?;
+            let word = match &verdict {
+                Verdict::Noticed => "noticed",
+                Verdict::Hung => "noticed: it hung",
+                Verdict::Missed => "MISSED",
+                Verdict::NotBuilt(said) => {
+                    println!("{said}");
+                    "DID NOT BUILD"
+                }
+            };
+            println!("[{:>3}/{}] {:<4} {}: {word}", at + 1, faults.len(), fault.rule, fault.what);
+            missed += usize::from(matches!(verdict, Verdict::Missed | Verdict::NotBuilt(_)));
+        }
+        println!("{} faults planted, {} noticed", faults.len(), faults.len() - missed);
+        if missed > 0 { Err(format!("{missed} faults were not noticed")) } else { Ok(()) }
+    }
+}
+
+enum Verdict {
+    Noticed,
+    /// It did not end in time.
+    Hung,
+    Missed,
+    NotBuilt(String),
+}
+
+/// A copy of the tree.
+struct Copy {
+    tree: PathBuf,
+    build: PathBuf,
+}
+
+impl Copy {
+    /// Files that have not changed stay as they are, so that little is built anew.
+    fn make() -> Result<Copy, String> {
+        let folder = rows::target_folder()?.join("faults");
+        let tree = folder.join("tree");
+        let workspace = Workspace::read(&workspace::root()?)?;
+        for file in &workspace.files {
+            write(&tree.join(&file.path), &file.text)?;
+        }
+        Ok(Copy { tree, build: folder.join("build") })
+    }
+
+    /// Every test passes as long as nothing is planted: otherwise its failure shows nothing.
+    fn see_all_pass(&self, faults: &[Fault]) -> Result<(), String> {
+        let mut targets: Vec<_> =
+            faults.iter().map(|fault| (fault.test.package, fault.test.target)).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        for (package, target) in targets {
+            println!("without any fault: {package}, {target}");
+            let tests = faults.iter().map(|fault| fault.test);
+            let mut names: Vec<_> = tests
+                .filter(|test| (test.package, test.target) == (package, target))
+                .map(|test| test.name)
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            let (status, said) = self.test(package, target, &names, PATIENCE * 10)?;
+            let passed =
+                said.lines().filter(|line| line.starts_with("test ") && line.ends_with(" ... ok")).count();
+            if status != Some(true) || passed != names.len() {
+                return Err(format!("of {} tests {passed} passed without a fault:\n{said}", names.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn plant(&self, fault: &Fault) -> Result<Verdict, String> {
+        let path = self.tree.join(fault.file);
+        let right = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if right.matches(fault.right).count() != 1 {
+            return Err(format!(
+                "{}: what is to be wrong stands there not once: {}",
+                fault.file, fault.right
+            ));
+        }
+        write(&path, &right.replace(fault.right, fault.wrong))?;
+        let outcome = self.test(fault.test.package, fault.test.target, &[fault.test.name], PATIENCE);
+        write(&path, &right)?;
+        let (status, said) = outcome?;
+        Ok(match status {
+            None => Verdict::Hung,
+            Some(true) => Verdict::Missed,
+            Some(false) if said.contains("could not compile") => Verdict::NotBuilt(said),
+            Some(false) => Verdict::Noticed,
+        })
+    }
+
+    /// Builds a target, then runs these tests of it; whether they passed, or nothing if they did not end.
+    fn test(
+        &self,
+        package: &str,
+        target: &str,
+        names: &[&str],
+        patience: Duration,
+    ) -> Result<(Option<bool>, String), String> {
+        let cargo = |more: &[&str]| {
+            let mut command = Command::new(workspace::cargo());
+            command.args(["test", "--package", package, "--test", target]).args(more);
+            command
+                .current_dir(&self.tree)
+                .env("CARGO_TARGET_DIR", &self.build)
+                .env("CARGO_TERM_COLOR", "never");
+            command
+        };
+        // A fault may leave something unused.
+        let built = cargo(&["--quiet", "--no-run"]).env("RUSTFLAGS", "--cap-lints=allow").output();
+        let built = built.map_err(|error| format!("cargo could not be run: {error}"))?;
+        if !built.status.success() {
+            return Ok((
+                Some(false),
+                format!("could not compile\n{}", String::from_utf8_lossy(&built.stderr)),
+            ));
+        }
+        let mut command = cargo(&["--", "--exact", "--format=pretty", "--color=never"]);
+        command.args(names).env("RUSTFLAGS", "--cap-lints=allow");
+        let output = self.build.join("said.log");
+        let file = fs::File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;
+        let twin = file.try_clone().map_err(|error| error.to_string())?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(twin)
+            .spawn()
+            .map_err(|error| format!("cargo could not be run: {error}"))?;
+        let began = now();
+        let status = loop {
+            match child.try_wait().map_err(|error| error.to_string())? {
+                Some(status) => break Some(status.success()),
+                None if began.elapsed() > patience => {
+                    end(child.id());
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break None;
+                }
+                None => thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        let mut said = String::new();
+        let _ = fs::File::open(&output).and_then(|mut file| file.read_to_string(&mut said));
+        Ok((status, said))
+    }
+}
+
+/// Ends what cargo has started: the test program itself, which would go on without it.
+fn end(cargo: u32) {
+    let _ = Command::new("pkill").args(["-KILL", "-P", &cargo.to_string()]).status();
+}
+
+/// Writes a file unless it says that already.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    folder.and_then(|()| fs::write(path, text)).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test that hangs is not waited for for ever")]
+fn now() -> Instant {
+    Instant::now()
+}
