@@ -58,21 +58,37 @@ pub(crate) struct Test {
     target: &'static str,
     /// Its whole name.
     pub(crate) name: &'static str,
+    /// What the compiler is told besides, if anything: such tests are built in a folder of their own.
+    flags: &'static str,
+}
+
+/// Its package, its target, and the flags that it is built with.
+type Place = (&'static str, &'static str, &'static str);
+
+impl Test {
+    const fn place(self) -> Place {
+        (self.package, self.target, self.flags)
+    }
 }
 
 /// A test of the core's, in `crates/admission-core/tests`.
 const fn in_core(target: &'static str, name: &'static str) -> Test {
-    Test { package: "admission-core", target, name }
+    Test { package: "admission-core", target, name, flags: "" }
+}
+
+/// A test of the core's that counts steps.
+const fn in_steps(name: &'static str) -> Test {
+    Test { package: "admission-core", target: "flat", name, flags: "--cfg steps" }
 }
 
 /// A test of the async layer's, in `crates/admission-rt/tests`.
 const fn in_rt(target: &'static str, name: &'static str) -> Test {
-    Test { package: "admission-rt", target, name }
+    Test { package: "admission-rt", target, name, flags: "" }
 }
 
 /// A body of the conformance suite, on the virtual clock.
 const fn in_suite(name: &'static str) -> Test {
-    Test { package: "conformance", target: "virtual_clock", name }
+    Test { package: "conformance", target: "virtual_clock", name, flags: "" }
 }
 
 /// Every fault, in the order of the rules.
@@ -150,20 +166,16 @@ impl Copy {
 
     /// Every test passes as long as nothing is planted: otherwise its failure shows nothing.
     fn see_all_pass(&self, faults: &[Fault]) -> Result<(), String> {
-        let mut targets: Vec<_> =
-            faults.iter().map(|fault| (fault.test.package, fault.test.target)).collect();
+        let mut targets: Vec<_> = faults.iter().map(|fault| fault.test.place()).collect();
         targets.sort_unstable();
         targets.dedup();
-        for (package, target) in targets {
-            println!("without any fault: {package}, {target}");
-            let tests = faults.iter().map(|fault| fault.test);
-            let mut names: Vec<_> = tests
-                .filter(|test| (test.package, test.target) == (package, target))
-                .map(|test| test.name)
-                .collect();
+        for place in targets {
+            println!("without any fault: {}, {}", place.0, place.1);
+            let tests = faults.iter().map(|fault| fault.test).filter(|test| test.place() == place);
+            let mut names: Vec<_> = tests.map(|test| test.name).collect();
             names.sort_unstable();
             names.dedup();
-            let (status, said) = self.test(package, target, &names, PATIENCE * 10)?;
+            let (status, said) = self.test(place, &names, PATIENCE * 10)?;
             let passed =
                 said.lines().filter(|line| line.starts_with("test ") && line.ends_with(" ... ok")).count();
             if status != Some(true) || passed != names.len() {
@@ -183,7 +195,7 @@ impl Copy {
             ));
         }
         write(&path, &right.replace(fault.right, fault.wrong))?;
-        let outcome = self.test(fault.test.package, fault.test.target, &[fault.test.name], PATIENCE);
+        let outcome = self.test(fault.test.place(), &[fault.test.name], PATIENCE);
         write(&path, &right)?;
         let (status, said) = outcome?;
         Ok(match status {
@@ -197,22 +209,26 @@ impl Copy {
     /// Builds a target, then runs these tests of it; whether they passed, or nothing if they did not end.
     fn test(
         &self,
-        package: &str,
-        target: &str,
+        (package, target, flags): Place,
         names: &[&str],
         patience: Duration,
     ) -> Result<(Option<bool>, String), String> {
+        let build = if flags.is_empty() { "plain" } else { "flagged" };
+        // A fault may leave something unused.
+        let flags = format!("--cap-lints=allow {flags}");
         let cargo = |more: &[&str]| {
             let mut command = Command::new(workspace::cargo());
             command.args(["test", "--package", package, "--test", target]).args(more);
             command
                 .current_dir(&self.tree)
-                .env("CARGO_TARGET_DIR", &self.build)
-                .env("CARGO_TERM_COLOR", "never");
+                .env("CARGO_TARGET_DIR", self.build.join(build))
+                .env("CARGO_TERM_COLOR", "never")
+                // Nobody debugs them, and they link sooner.
+                .env("CARGO_PROFILE_DEV_DEBUG", "0")
+                .env("RUSTFLAGS", &flags);
             command
         };
-        // A fault may leave something unused.
-        let built = cargo(&["--quiet", "--no-run"]).env("RUSTFLAGS", "--cap-lints=allow").output();
+        let built = cargo(&["--quiet", "--no-run"]).output();
         let built = built.map_err(|error| format!("cargo could not be run: {error}"))?;
         if !built.status.success() {
             return Ok((
@@ -221,7 +237,7 @@ impl Copy {
             ));
         }
         let mut command = cargo(&["--", "--exact", "--format=pretty", "--color=never"]);
-        command.args(names).env("RUSTFLAGS", "--cap-lints=allow");
+        command.args(names);
         let output = self.build.join("said.log");
         let file = fs::File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;
         let twin = file.try_clone().map_err(|error| error.to_string())?;
