@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::rows;
+use crate::tidy::rules::RULES;
 use crate::workspace::{self, Workspace};
 
 mod async_layer;
@@ -28,6 +29,9 @@ pub(crate) struct Faults {
     /// Only the faults of this rule
     #[arg(long, value_name = "RULE")]
     rule: Option<String>,
+    /// Only those that a test of this package must notice; those of admission-core are the quickest
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<String>,
     /// Only every N-th fault: a sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     every: usize,
@@ -94,9 +98,13 @@ const fn in_suite(name: &'static str) -> Test {
 /// Every fault, in the order of the rules.
 pub(crate) fn all() -> Vec<Fault> {
     let mut all: Vec<Fault> = core::FAULTS.iter().chain(async_layer::FAULTS).copied().collect();
-    let place = |fault: &Fault| crate::tidy::rules::RULES.iter().position(|rule| rule.id == fault.rule);
-    all.sort_by_key(place);
+    all.sort_by_key(place_of);
     all
+}
+
+/// Where its rule stands among the rules.
+fn place_of(fault: &Fault) -> Option<usize> {
+    RULES.iter().position(|rule| rule.id == fault.rule)
 }
 
 /// How long a test may take to notice. One that hangs has noticed, too.
@@ -104,11 +112,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Faults {
     pub(crate) fn run(&self) -> Result<(), String> {
-        let mut faults = all();
-        faults.retain(|fault| self.rule.as_ref().is_none_or(|rule| fault.rule == rule));
-        let faults: Vec<Fault> = faults.into_iter().step_by(self.every.max(1)).collect();
+        let faults = self.chosen();
         if faults.is_empty() {
-            return Err("there is no fault of that rule".to_owned());
+            return Err("there is no such fault; --list names all of them".to_owned());
         }
         if self.list {
             for fault in &faults {
@@ -135,6 +141,17 @@ impl Faults {
         }
         println!("{} faults planted, {} noticed", faults.len(), faults.len() - missed);
         if missed > 0 { Err(format!("{missed} faults were not noticed")) } else { Ok(()) }
+    }
+}
+
+impl Faults {
+    /// Those that were asked for.
+    fn chosen(&self) -> Vec<Fault> {
+        let is_asked_for = |fault: &Fault| {
+            self.rule.as_ref().is_none_or(|rule| fault.rule == rule)
+                && self.package.as_ref().is_none_or(|package| fault.test.package == package)
+        };
+        all().into_iter().filter(is_asked_for).step_by(self.every.max(1)).collect()
     }
 }
 
@@ -283,4 +300,55 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 #[expect(clippy::disallowed_methods, reason = "a test that hangs is not waited for for ever")]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(rule: Option<&str>, package: Option<&str>, every: usize) -> Vec<Fault> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Faults { rule: owned(rule), package: owned(package), every, list: false }.chosen()
+    }
+
+    #[test]
+    fn faults_stand_in_the_order_of_the_rules() {
+        let places: Vec<_> = all().iter().map(place_of).collect();
+        assert!(places.is_sorted() && places.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn a_fault_changes_what_it_names_and_differs_from_every_other() {
+        let faults = all();
+        for (at, fault) in faults.iter().enumerate() {
+            assert!(fault.right != fault.wrong && !fault.right.is_empty(), "{}", fault.what);
+            assert!(!fault.what.ends_with('.'), "it reads on: {}", fault.what);
+            let is_twin = |other: &Fault| (other.file, other.wrong) == (fault.file, fault.wrong);
+            let twins = faults[..at].iter().filter(|other| other.right == fault.right);
+            assert!(!twins.into_iter().any(is_twin), "{}", fault.what);
+        }
+    }
+
+    #[test]
+    fn faults_are_chosen_by_rule_and_package_or_as_a_sample() {
+        assert_eq!(chosen(None, None, 1).len(), all().len());
+        assert_eq!(chosen(None, None, 0).len(), all().len());
+        assert!(chosen(Some("E4"), None, 1).iter().all(|fault| fault.rule == "E4"));
+        assert!(chosen(Some("Z1"), None, 1).is_empty());
+        let of_core = chosen(None, Some("admission-core"), 1);
+        assert!(of_core.iter().all(|fault| fault.file.starts_with("crates/admission-core/")));
+        assert_eq!(chosen(None, Some("admission-core"), 6).len(), of_core.len().div_ceil(6));
+    }
+
+    #[test]
+    fn a_file_that_says_so_already_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("admission-faults-{}/a/b.rs", std::process::id()));
+        write(&path, "one").unwrap();
+        let written = fs::metadata(&path).unwrap().modified().unwrap();
+        write(&path, "one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), written);
+        write(&path, "two").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        fs::remove_dir_all(path.parent().unwrap().parent().unwrap()).unwrap();
+    }
 }

@@ -70,14 +70,6 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("rules", "a_window_slides"),
     },
     Fault {
-        rule: "L3",
-        what: "a start exactly one window old still counts",
-        file: SLIDING_LOG,
-        right: "Some(first) if first.at.plus(self.window_nanos) <= now",
-        wrong: "Some(first) if first.at.plus(self.window_nanos) < now",
-        test: in_core("checklist", "the_edge_of_a_window_is_exact"),
-    },
-    Fault {
         rule: "L4",
         what: "the first pacer of a scope alone is asked",
         file: VERDICT,
@@ -178,7 +170,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "each provider has keys of its own",
         file: COORDINATOR,
         right: "self.key = Some(key);",
-        wrong: "self.key = Some(Key(key.0 ^ u64::from(self.provider.0)));",
+        wrong: "self.key = Some(Key(key.0 ^ self.provider.0 as u64));",
         test: in_core("rules", "a_key_goes_to_the_oldest_that_is_eligible_at_two_providers"),
     },
     Fault {
@@ -334,6 +326,14 @@ pub(super) const FAULTS: &[Fault] = &[
         right: "self.queue.exempt(index, side);",
         wrong: "",
         test: in_core("rules", "a_reset_admits_everybody_who_is_queued"),
+    },
+    Fault {
+        rule: "R3",
+        what: "what is exactly one window old is not free yet",
+        file: SLIDING_LOG,
+        right: "Some(first) if first.at.plus(self.window_nanos) <= now",
+        wrong: "Some(first) if first.at.plus(self.window_nanos) < now",
+        test: in_core("rules", "available_is_what_is_free_right_now"),
     },
     Fault {
         rule: "O1",
