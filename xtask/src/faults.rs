@@ -26,9 +26,9 @@ mod core;
 /// Plant a fault for each rule in turn, and see the rule's test fail
 #[derive(Args)]
 pub(crate) struct Faults {
-    /// Only the faults of this rule
+    /// Only the faults of this rule, or of these
     #[arg(long, value_name = "RULE")]
-    rule: Option<String>,
+    rule: Vec<String>,
     /// Only those that a test of this package must notice; those of admission-core are the quickest
     #[arg(long, value_name = "PACKAGE")]
     package: Option<String>,
@@ -148,7 +148,7 @@ impl Faults {
     /// Those that were asked for.
     fn chosen(&self) -> Vec<Fault> {
         let is_asked_for = |fault: &Fault| {
-            self.rule.as_ref().is_none_or(|rule| fault.rule == rule)
+            (self.rule.is_empty() || self.rule.iter().any(|rule| rule == fault.rule))
                 && self.package.as_ref().is_none_or(|package| fault.test.package == package)
         };
         all().into_iter().filter(is_asked_for).step_by(self.every.max(1)).collect()
@@ -306,9 +306,9 @@ fn now() -> Instant {
 mod tests {
     use super::*;
 
-    fn chosen(rule: Option<&str>, package: Option<&str>, every: usize) -> Vec<Fault> {
-        let owned = |text: Option<&str>| text.map(str::to_owned);
-        Faults { rule: owned(rule), package: owned(package), every, list: false }.chosen()
+    fn chosen(rules: &[&str], package: Option<&str>, every: usize) -> Vec<Fault> {
+        let rule = rules.iter().map(|&rule| rule.to_owned()).collect();
+        Faults { rule, package: package.map(str::to_owned), every, list: false }.chosen()
     }
 
     #[test]
@@ -331,13 +331,14 @@ mod tests {
 
     #[test]
     fn faults_are_chosen_by_rule_and_package_or_as_a_sample() {
-        assert_eq!(chosen(None, None, 1).len(), all().len());
-        assert_eq!(chosen(None, None, 0).len(), all().len());
-        assert!(chosen(Some("E4"), None, 1).iter().all(|fault| fault.rule == "E4"));
-        assert!(chosen(Some("Z1"), None, 1).is_empty());
-        let of_core = chosen(None, Some("admission-core"), 1);
+        assert_eq!(chosen(&[], None, 1).len(), all().len());
+        assert_eq!(chosen(&[], None, 0).len(), all().len());
+        let of_two = chosen(&["E4", "S5"], None, 1);
+        assert!(of_two.iter().all(|fault| ["E4", "S5"].contains(&fault.rule)) && of_two.len() > 2);
+        assert!(chosen(&["Z1"], None, 1).is_empty());
+        let of_core = chosen(&[], Some("admission-core"), 1);
         assert!(of_core.iter().all(|fault| fault.file.starts_with("crates/admission-core/")));
-        assert_eq!(chosen(None, Some("admission-core"), 6).len(), of_core.len().div_ceil(6));
+        assert_eq!(chosen(&[], Some("admission-core"), 6).len(), of_core.len().div_ceil(6));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Faults in the async layer: `crates/admission-rt`.
+//! Faults in the async layer: `crates/admission-rt`, and a clock of `crates/admission-testing`.
 
 use super::{Fault, in_rt, in_suite};
 
@@ -31,10 +31,10 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         rule: "T4",
-        what: "decisions are made by the wall clock",
-        file: "crates/admission-rt/src/shared.rs",
-        right: "let now = self.clock.now();",
-        wrong: "let now = Instant::ZERO + self.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();",
+        what: "a clock's time follows its wall clock",
+        file: "crates/admission-testing/src/clock.rs",
+        right: "VirtualClock::now(self)",
+        wrong: "Instant::ZERO + self.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()",
         test: in_suite("clocks::the_wall_clock_decides_nothing"),
     },
     Fault {
@@ -65,8 +65,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "S6",
         what: "a newcomer that may start is granted first, and started later",
         file: "crates/admission-rt/src/acquire.rs",
-        right: "self.submit(|request| request)",
-        wrong: "self.submit(|request| request.deferred())",
+        right: "request = how(request);",
+        wrong: "request = how(request).deferred();",
         test: in_rt("waiting", "a_start_at_once_needs_neither_a_waker_nor_a_runtime"),
     },
     Fault {
@@ -95,11 +95,19 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         rule: "W7",
-        what: "a permit is dropped before its operation",
+        what: "a call that is tried again drops its permit before its operation",
         file: RETRY_RUN,
         right: "Running { #[pin] operation: Fut, permit: Option<Permit> }",
         wrong: "Running { permit: Option<Permit>, #[pin] operation: Fut }",
         test: in_rt("retries", "each_attempt_is_gone_before_its_permit"),
+    },
+    Fault {
+        rule: "W7",
+        what: "a call drops its permit before its operation",
+        file: "crates/admission-rt/src/run.rs",
+        right: "Running { #[pin] operation: Fut, permit: Option<Permit> }",
+        wrong: "Running { permit: Option<Permit>, #[pin] operation: Fut }",
+        test: in_rt("operations", "a_permit_is_released_after_its_operation_is_gone"),
     },
     Fault {
         rule: "R1",
@@ -206,6 +214,14 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_suite("query_ends::each_attempt_has_a_signal_of_its_own"),
     },
     Fault {
+        rule: "Q4",
+        what: "a subscriber does not keep the cycle that its refreshes have left",
+        file: STATE,
+        right: "if waiting > 0 || self.subscribed > 0",
+        wrong: "if waiting > 0",
+        test: in_suite("query_ends::a_refresh_that_is_dropped_leaves_the_cycle"),
+    },
+    Fault {
         rule: "Q5",
         what: "a retry that is refused forgets the attempt before it",
         file: CYCLE,
@@ -230,10 +246,26 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_suite("query_ends::a_source_that_never_finishes_holds_its_key"),
     },
     Fault {
+        rule: "Q7",
+        what: "a call that is to be dropped goes on when its cycle is ended",
+        file: STATE,
+        right: "call.kill();",
+        wrong: "",
+        test: in_suite("query_ends::a_call_that_may_be_dropped_frees_its_slots_at_once"),
+    },
+    Fault {
         rule: "Q8",
         what: "a pause ends the cycle, and lets the next one begin",
         file: STATE,
         right: "state.is_paused = true;",
+        wrong: "",
+        test: in_suite("query_ends::pause_and_dispose_end_a_cycle_in_every_state"),
+    },
+    Fault {
+        rule: "Q8",
+        what: "a dispose lets cycles begin",
+        file: STATE,
+        right: "state.is_disposed = true;",
         wrong: "",
         test: in_suite("query_ends::pause_and_dispose_end_a_cycle_in_every_state"),
     },

@@ -70,6 +70,14 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("rules", "a_window_slides"),
     },
     Fault {
+        rule: "L3",
+        what: "a window admits one more than its limit",
+        file: SLIDING_LOG,
+        right: "if most <= u128::from(self.limit)",
+        wrong: "if most <= u128::from(self.limit) + 1",
+        test: in_core("checklist", "the_edge_of_a_window_is_exact"),
+    },
+    Fault {
         rule: "L4",
         what: "the first pacer of a scope alone is asked",
         file: VERDICT,
@@ -118,6 +126,14 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("living", "a_correction_changes_the_entry"),
     },
     Fault {
+        rule: "L8",
+        what: "who waits is not looked at after a correction",
+        file: LIVING,
+        right: "self.queue.mark_changed(place);",
+        wrong: "",
+        test: in_core("living", "a_correction_changes_the_entry"),
+    },
+    Fault {
         rule: "L9",
         what: "a window forgets its margin",
         file: CONFIG,
@@ -134,19 +150,27 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("living", "what_is_kept_vanishes"),
     },
     Fault {
+        rule: "L10",
+        what: "a grant of a provider that is removed keeps its key",
+        file: LIVING,
+        right: "self.queue.finish(index);",
+        wrong: "",
+        test: in_core("living", "a_removed_providers_tickets_are_rejected"),
+    },
+    Fault {
         rule: "E1",
-        what: "a provider without pacers has no cooldown",
+        what: "a grant takes no slot until it starts",
         file: VERDICT,
-        right: "if scope.not_before <= now && scope.pacers.is_empty()",
-        wrong: "if scope.pacers.is_empty()",
-        test: in_suite("order::a_provider_that_waits_holds_back_no_other"),
+        right: "scope.running + scope.granted >= scope.max_concurrent",
+        wrong: "scope.running >= scope.max_concurrent",
+        test: in_core("random_histories", "the_core_decides_as_the_reference_model_does"),
     },
     Fault {
         rule: "E2",
-        what: "of those who may go the one of the first provider goes",
+        what: "of those who may go the youngest goes",
         file: COORDINATOR,
-        right: "self.ready.set(provider, self.queue.slot(front).seq)",
-        wrong: "self.ready.set(provider, provider.into())",
+        right: "self.ready.set(provider, self",
+        wrong: "self.ready.set(provider, u64::MAX / 2 - self",
         test: in_core("checklist", "ties_between_providers_go_in_the_order_of_submission"),
     },
     Fault {
@@ -183,12 +207,10 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         rule: "S1",
-        what: "a start counts from its grant",
-        file: COORDINATOR,
-        right: "State::Granted => {
-                    self.start(index, now);",
-        wrong: "State::Granted => {
-                    self.start(index, self.queue.slot(index).since());",
+        what: "pacers do not hear of a start that was granted before",
+        file: SCOPE,
+        right: "self.start_at_once(ask, now);",
+        wrong: "self.running += 1;",
         test: in_core("rules", "the_gap_is_between_starts"),
     },
     Fault {
@@ -224,6 +246,14 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("rules", "a_grant_that_nobody_polls_is_taken_back_with_its_budget"),
     },
     Fault {
+        rule: "S4",
+        what: "a grant is still out at the instant at which it is to be taken back",
+        file: "crates/admission-core/src/handoff.rs",
+        right: ".plus(list.nanos) <= now",
+        wrong: ".plus(list.nanos) < now",
+        test: in_core("rules", "a_grant_that_nobody_polls_is_taken_back_with_its_budget"),
+    },
+    Fault {
         rule: "S4a",
         what: "a take-back halves the provider's time alone",
         file: COORDINATOR,
@@ -238,6 +268,14 @@ pub(super) const FAULTS: &[Fault] = &[
         right: "self.client.halvings.max(scope.halvings)",
         wrong: "self.client.halvings.min(scope.halvings)",
         test: in_core("rules", "a_grant_gets_the_shorter_time_of_its_scopes"),
+    },
+    Fault {
+        rule: "S4a",
+        what: "a start restores no time",
+        file: SCOPE,
+        right: "self.halvings = 0;",
+        wrong: "",
+        test: in_core("rules", "stalled_futures_do_not_add_up"),
     },
     Fault {
         rule: "S5",
@@ -278,6 +316,14 @@ pub(super) const FAULTS: &[Fault] = &[
         right: "self.queue.slot(index).deadline < now",
         wrong: "self.queue.slot(index).deadline <= now",
         test: in_core("rules", "a_grant_that_a_cooldown_takes_back_past_its_deadline_expires"),
+    },
+    Fault {
+        rule: "W3",
+        what: "an abort finds those who wait, and not those who are granted",
+        file: COORDINATOR,
+        right: "state.is_queued() || state == State::Granted",
+        wrong: "state.is_queued()",
+        test: in_core("rules", "an_abandoned_grant_has_spent_its_budget"),
     },
     Fault {
         rule: "W4",
@@ -352,6 +398,14 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("explain", "everything_that_holds_a_ticket_back_is_listed"),
     },
     Fault {
+        rule: "O2",
+        what: "who has a key and has not started is said to run",
+        file: EXPLAIN,
+        right: "is_running: slot.state == State::Running",
+        wrong: "is_running: true",
+        test: in_core("explain", "the_holder_of_a_key_is_named"),
+    },
+    Fault {
         rule: "O3",
         what: "time goes by whole microseconds of the clock",
         file: COORDINATOR,
@@ -363,8 +417,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "D1",
         what: "a call starts when it is granted, and not when its caller hears of it",
         file: COORDINATOR,
-        right: "self.events.push(Event::Granted(self.queue.ticket(index)));",
-        wrong: "self.start(index, now); self.events.push(Event::Granted(self.queue.ticket(index)));",
+        right: "if index == waiter {",
+        wrong: "if index != waiter { self.start(index, now); } if index == waiter {",
         test: in_suite("order::the_start_of_an_acquire_is_the_poll_that_returns_the_permit"),
     },
     Fault {
@@ -374,6 +428,14 @@ pub(super) const FAULTS: &[Fault] = &[
         right: "self.unsettled = 0;",
         wrong: "",
         test: in_core("rules", "a_reset_forgets_running_calls"),
+    },
+    Fault {
+        rule: "D4",
+        what: "a queue is shorter than is said unless told otherwise",
+        file: CONFIG,
+        right: "max_queued: 1_024,",
+        wrong: "max_queued: 1_000,",
+        test: in_suite("waiting::a_thousand_and_twenty_four_may_wait"),
     },
     Fault {
         rule: "D5",
