@@ -7,6 +7,7 @@ use std::fs;
 
 use clap::Args;
 
+use crate::faults;
 use crate::tidy::rules::{self, RULES, Rule};
 use crate::workspace::{self, Workspace};
 
@@ -34,6 +35,7 @@ pub(crate) fn page(workspace: &Workspace) -> String {
         let tests = shown.iter().filter(|(id, _)| *id == rule.id);
         tests.map(|(_, test)| test.as_str()).collect()
     };
+    let faults = faults::all();
     let kept = RULES.iter().filter(|rule| !tests_of(rule).is_empty()).count();
 
     let mut page = String::from(HEAD);
@@ -58,8 +60,24 @@ pub(crate) fn page(workspace: &Workspace) -> String {
         if tests.is_empty() {
             page += "No test yet.\n";
         }
+        for fault in faults.iter().filter(|fault| fault.rule == rule.id) {
+            page += &format!(
+                "\nIf {} (in `{}`, {} for {}), `{}` fails.\n",
+                fault.what,
+                fault.file,
+                code(fault.wrong),
+                code(fault.right),
+                fault.test.name
+            );
+        }
     }
     page
+}
+
+/// A line of code in a page's line. Nothing at all is a deletion.
+fn code(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.is_empty() { "nothing".to_owned() } else { format!("`` {} ``", words.join(" ")) }
 }
 
 /// Tests in here show what the naive model does.
@@ -72,6 +90,9 @@ const HEAD: &str = "\
 
 Every promise has a short name. A test that shows one says so with a comment (`// rule E4`), and this
 page collects them. A test of the conformance suite is listed once, although it runs on every runtime.
+
+Below each rule stands a fault, the sort of slip that somebody could make. `cargo xtask faults` plants each of them
+in a copy of the tree, and sees the test fail.
 ";
 
 #[cfg(test)]

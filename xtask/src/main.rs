@@ -16,6 +16,7 @@ mod bench;
 mod check;
 mod ci;
 mod conformance;
+mod faults;
 mod rows;
 mod rust_version;
 mod sim;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Chore::Ci(chore) => chore.run(),
         Chore::Bench(chore) => chore.run(),
         Chore::Instructions(chore) => chore.run(),
+        Chore::Faults(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
     };
     match outcome {
@@ -61,5 +63,6 @@ enum Chore {
     Ci(ci::Ci),
     Bench(bench::Bench),
     Instructions(bench::Instructions),
+    Faults(faults::Faults),
     Sim(sim::Sim),
 }

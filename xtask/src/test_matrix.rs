@@ -137,6 +137,12 @@ fn matrix() -> Vec<Row> {
             .quick(),
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
+    rows.push(Row::new(
+        "faults",
+        "a sample of faults of one line, each noticed by a test of its rule",
+        // All of them take a while, and those of the core are the quickest to build.
+        [Step::cargo("xtask faults --package admission-core --every 6")],
+    ));
     rows.push(rust_version::row());
     rows.push(Row {
         needs: vec!["valgrind".to_owned()],

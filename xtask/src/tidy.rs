@@ -12,6 +12,7 @@ use crate::workspace::{self, File, Workspace};
 mod arrows;
 mod clocks;
 mod dependencies;
+mod faults;
 mod headers;
 mod links;
 mod mounts;
@@ -98,6 +99,11 @@ fn page_is_fresh(workspace: &Workspace) -> Vec<Finding> {
 const CHECKS: &[Check] = &[
     Check { name: "arrows", about: "crates name only crates below them", run: arrows::check },
     Check { name: "rules", about: "every rule has a test that names it", run: rules::check },
+    Check {
+        name: "faults",
+        about: "every rule has a fault that is planted, and noticed",
+        run: faults::check,
+    },
     Check { name: "page", about: "docs/conformance.md is fresh", run: page_is_fresh },
     Check {
         name: "headers",

@@ -727,6 +727,11 @@ fn available_is_what_is_free_right_now() {
     assert_eq!(play.available(99, of(A)), 0);
     assert_eq!(play.available(100, of(A)), 0); // one is free, and granted to who waits
     assert_eq!(play.available(150, of(A)), 1);
+
+    // A window that ends just now is over.
+    let mut play = Play::new(free(), &[quota(1, 100)]);
+    play.starts(0, &ask(A));
+    assert_eq!([99, 100].map(|t| play.available(t, of(A))), [0, 1]);
 }
 
 // rules R3, D2: a reset admits who is queued at that moment, even past the limit

@@ -72,6 +72,21 @@ fn reset_admits_every_call_that_is_queued() {
     drop(late.ready().unwrap());
 }
 
+// rule R4
+#[test]
+fn slow_work_spends_no_more() {
+    let world = World::new();
+    let _entered = world.enter();
+    let limiter = RateLimiter::builder(1, ms(100)).build().unwrap();
+    let slow = limiter.try_acquire().unwrap();
+    world.set(99);
+    assert_eq!(limiter.available(), 0);
+    world.set(100);
+    assert_eq!(limiter.available(), 1, "one window after its start, whether or not it is over");
+    drop(slow);
+    assert_eq!(limiter.available(), 1);
+}
+
 // rule R5
 #[test]
 fn numbers_that_are_out_of_range_are_clamped() {

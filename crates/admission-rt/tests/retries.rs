@@ -566,6 +566,18 @@ fn each_attempt_is_gone_before_its_permit() {
     assert_eq!(failure(answer(&mut run)), (3, 3));
     assert_eq!(*dropped.lock().unwrap(), [1, 1, 1]);
     assert_eq!(*running.lock().unwrap(), [1, 1], "the policy is asked while the permit is held");
+
+    // Dropped while it runs.
+    let run = Task::waiting(a.retry(Retry::times(2)).try_run(|_| {
+        let witness = Witness(admission.clone(), dropped.clone());
+        async move {
+            let _witness = witness;
+            pending::<Result<(), u32>>().await
+        }
+    }));
+    drop(run);
+    assert_eq!(*dropped.lock().unwrap(), [1, 1, 1, 1]);
+    assert_eq!(admission.counts(), NOTHING);
 }
 
 /// Panics in its first poll, or in a closure of the policy's, and leaves nothing behind.
