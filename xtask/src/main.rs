@@ -16,6 +16,7 @@ mod bench;
 mod check;
 mod ci;
 mod conformance;
+mod machines;
 mod rows;
 mod rust_version;
 mod sim;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Chore::Bench(chore) => chore.run(),
         Chore::Instructions(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
+        Chore::Machines(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,4 +64,5 @@ enum Chore {
     Bench(bench::Bench),
     Instructions(bench::Instructions),
     Sim(sim::Sim),
+    Machines(machines::Machines),
 }

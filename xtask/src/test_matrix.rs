@@ -7,6 +7,7 @@
 use clap::Args;
 
 use crate::bare_metal;
+use crate::machines;
 use crate::rows::{self, Row, Step};
 use crate::rust_version;
 
@@ -133,12 +134,14 @@ fn matrix() -> Vec<Row> {
             "every example builds, and its tests pass",
             [Step::cargo("test -p admission-examples --all-targets")],
         ),
+        Row::new("scenario", "the history that other machines play", [Step::test("-p scenario")]).quick(),
         Row::new("embedding", "loops, executors and runtimes of others", [Step::test("-p embedding")])
             .quick(),
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
     rows.push(rust_version::row());
     rows.extend(bare_metal::rows());
+    rows.extend(machines::rows());
     rows
 }
 
