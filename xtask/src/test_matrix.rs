@@ -137,6 +137,7 @@ fn matrix() -> Vec<Row> {
         Row::new("scenario", "the history that other machines play", [Step::test("-p scenario")]).quick(),
         Row::new("embedding", "loops, executors and runtimes of others", [Step::test("-p embedding")])
             .quick(),
+        embassy_mock(),
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
     rows.push(rust_version::row());
@@ -147,6 +148,21 @@ fn matrix() -> Vec<Row> {
 
 fn conformance(runtime: &str, test: &str, shows: &str) -> Row {
     Row::new(&format!("conformance {runtime}"), shows, [Step::test(&format!("-p conformance --test {test}"))])
+}
+
+/// No member, since a program has one time driver of embassy's; so the row looks at formatting and lints, too.
+fn embassy_mock() -> Row {
+    let manifest = "--manifest-path tests/embassy-mock/Cargo.toml";
+    Row::new(
+        "embassy mock clock",
+        "every promise on embassy's executor, its clock advanced by hand",
+        [
+            Step::test(&format!("--locked {manifest}")).target_folder("embassy"),
+            Step::cargo(&format!("fmt {manifest} --check")),
+            Step::cargo(&format!("clippy --no-deps --locked {manifest} --all-targets -- -D warnings"))
+                .target_folder("embassy"),
+        ],
+    )
 }
 
 /// Reads what `cargo tree -e features` says: no crate below the core may have its `std` switched on.

@@ -38,8 +38,12 @@ fn listed<'a>(workspace: &'a Workspace, path: &str, section: &str) -> impl Itera
 const PAGE: &str = "docs/dependencies.md";
 
 /// Programs that are no members.
-const APART: &[&str] =
-    &["tests/no-std/Cargo.toml", "tests/machines/cortex-m4/Cargo.toml", "tests/machines/wasm/Cargo.toml"];
+const APART: &[&str] = &[
+    "tests/no-std/Cargo.toml",
+    "tests/machines/cortex-m4/Cargo.toml",
+    "tests/machines/wasm/Cargo.toml",
+    "tests/embassy-mock/Cargo.toml",
+];
 
 #[cfg(test)]
 mod tests {

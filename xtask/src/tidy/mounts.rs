@@ -57,6 +57,8 @@ const APART: &[(&str, &str)] = &[
     ("tests/machines/cortex-m4/src/bin/core.rs", "the same"),
     ("tests/machines/cortex-m4/src/bin/empty.rs", "the same"),
     ("tests/machines/wasm/src/lib.rs", "the same, for node"),
+    ("tests/embassy-mock/src/lib.rs", "has another time driver; the row `embassy mock clock` runs it"),
+    ("tests/embassy-mock/tests/mock_clock.rs", "the same"),
 ];
 
 fn join(folder: &str, path: &str) -> String {
