@@ -52,9 +52,9 @@ fn row(
 }
 
 /// A compiler that can build core and alloc from their sources.
-struct SecondCompiler {
-    rustc: String,
-    cargo: String,
+pub(crate) struct SecondCompiler {
+    pub(crate) rustc: String,
+    pub(crate) cargo: String,
 }
 
 impl SecondCompiler {
@@ -70,7 +70,7 @@ impl SecondCompiler {
 
     /// Asks the package manager where Debian's compiler is, so that the one of rustup, which has the
     /// same name and may come first in the path, is not taken for it.
-    fn find() -> Result<SecondCompiler, String> {
+    pub(crate) fn find() -> Result<SecondCompiler, String> {
         let mut lists = Vec::new();
         let mut lacks = Vec::new();
         for package in PACKAGES {
@@ -97,7 +97,7 @@ fn how_to_get(packages: &[&str]) -> String {
 }
 
 /// What an installed package of Debian's has put where; nothing if it is not installed, or nobody can say.
-fn files_of(package: &str) -> Option<String> {
+pub(crate) fn files_of(package: &str) -> Option<String> {
     let output = Command::new("dpkg").args(["-L", package]).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -17,6 +17,7 @@ mod check;
 mod ci;
 mod conformance;
 mod faults;
+mod machines;
 mod rows;
 mod rust_version;
 mod sim;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Chore::Instructions(chore) => chore.run(),
         Chore::Faults(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
+        Chore::Machines(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,4 +67,5 @@ enum Chore {
     Instructions(bench::Instructions),
     Faults(faults::Faults),
     Sim(sim::Sim),
+    Machines(machines::Machines),
 }

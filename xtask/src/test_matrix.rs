@@ -7,6 +7,7 @@
 use clap::Args;
 
 use crate::bare_metal;
+use crate::machines;
 use crate::rows::{self, Row, Step};
 use crate::rust_version;
 
@@ -133,8 +134,10 @@ fn matrix() -> Vec<Row> {
             "every example builds, and its tests pass",
             [Step::cargo("test -p admission-examples --all-targets")],
         ),
+        Row::new("scenario", "the history that other machines play", [Step::test("-p scenario")]).quick(),
         Row::new("embedding", "loops, executors and runtimes of others", [Step::test("-p embedding")])
             .quick(),
+        embassy_mock(),
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
     rows.push(Row::new(
@@ -153,11 +156,27 @@ fn matrix() -> Vec<Row> {
         )
     });
     rows.extend(bare_metal::rows());
+    rows.extend(machines::rows());
     rows
 }
 
 fn conformance(runtime: &str, test: &str, shows: &str) -> Row {
     Row::new(&format!("conformance {runtime}"), shows, [Step::test(&format!("-p conformance --test {test}"))])
+}
+
+/// No member, since a program has one time driver of embassy's; so the row looks at formatting and lints, too.
+fn embassy_mock() -> Row {
+    let manifest = "--manifest-path tests/embassy-mock/Cargo.toml";
+    Row::new(
+        "embassy mock clock",
+        "every promise on embassy's executor, its clock advanced by hand",
+        [
+            Step::test(&format!("--locked {manifest}")).target_folder("embassy"),
+            Step::cargo(&format!("fmt {manifest} --check")),
+            Step::cargo(&format!("clippy --no-deps --locked {manifest} --all-targets -- -D warnings"))
+                .target_folder("embassy"),
+        ],
+    )
 }
 
 /// Reads what `cargo tree -e features` says: no crate below the core may have its `std` switched on.

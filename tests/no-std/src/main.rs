@@ -7,7 +7,7 @@
 //! Lacks, on purpose: any function of std, and anything about admission that the core's tests do not show
 //! better. The exit code is 0, or the number of the step that went wrong; a panic aborts.
 //!
-//! This is the one place in the tree with `unsafe` code, and it is not part of any library: without std
+//! There is `unsafe` code here, as in the other programs without std, and not in any library: without std
 //! somebody has to bring an allocator and a `main`, and neither can be had without. Each block says why
 //! it is sound.
 #![no_std]

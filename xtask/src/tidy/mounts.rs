@@ -49,10 +49,17 @@ fn declared_by(workspace: &Workspace, file: &File, is_root: bool) -> Vec<String>
 }
 
 /// Roots of crates that are no members of the workspace, each with the reason.
-const APART: &[(&str, &str)] = &[(
-    "tests/no-std/src/main.rs",
-    "aborts where the workspace unwinds; the row `core no_std proof` builds it",
-)];
+const APART: &[(&str, &str)] = &[
+    ("tests/no-std/src/main.rs", "aborts where the workspace unwinds; the row `core no_std proof` builds it"),
+    ("tests/machines/cortex-m4/build.rs", "as the programs below"),
+    ("tests/machines/cortex-m4/src/lib.rs", "for a machine without std; `cargo xtask machines` builds it"),
+    ("tests/machines/cortex-m4/src/main.rs", "the same"),
+    ("tests/machines/cortex-m4/src/bin/core.rs", "the same"),
+    ("tests/machines/cortex-m4/src/bin/empty.rs", "the same"),
+    ("tests/machines/wasm/src/lib.rs", "the same, for node"),
+    ("tests/embassy-mock/src/lib.rs", "has another time driver; the row `embassy mock clock` runs it"),
+    ("tests/embassy-mock/tests/mock_clock.rs", "the same"),
+];
 
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
