@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::guests::KEPT;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names one logical call: at most one call with the same key is granted or running in a
 /// coordinator at any time, whichever provider it goes to (rules L1, E6).
