@@ -52,9 +52,9 @@ fn row(
 }
 
 /// A compiler that can build core and alloc from their sources.
-struct SecondCompiler {
-    rustc: String,
-    cargo: String,
+pub(crate) struct SecondCompiler {
+    pub(crate) rustc: String,
+    pub(crate) cargo: String,
 }
 
 impl SecondCompiler {
@@ -68,9 +68,14 @@ impl SecondCompiler {
             .target_folder("bare-metal")
     }
 
+    /// What makes its documentation, and runs the examples in it: it comes in one package with the compiler.
+    pub(crate) fn rustdoc(&self) -> String {
+        self.rustc.replace("bin/rustc", "bin/rustdoc")
+    }
+
     /// Asks the package manager where Debian's compiler is, so that the one of rustup, which has the
     /// same name and may come first in the path, is not taken for it.
-    fn find() -> Result<SecondCompiler, String> {
+    pub(crate) fn find() -> Result<SecondCompiler, String> {
         let mut lists = Vec::new();
         let mut lacks = Vec::new();
         for package in PACKAGES {

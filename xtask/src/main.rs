@@ -16,6 +16,7 @@ mod bench;
 mod check;
 mod ci;
 mod conformance;
+mod proof;
 mod rows;
 mod rust_version;
 mod sim;
@@ -34,6 +35,11 @@ fn main() -> ExitCode {
         Chore::Bench(chore) => chore.run(),
         Chore::Instructions(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
+        Chore::Loom(chore) => chore.run(),
+        Chore::Shuttle(chore) => chore.run(),
+        Chore::Fuzz(chore) => chore.run(),
+        Chore::Sanitize(chore) => chore.run(),
+        Chore::Deny(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,4 +68,9 @@ enum Chore {
     Bench(bench::Bench),
     Instructions(bench::Instructions),
     Sim(sim::Sim),
+    Loom(proof::Loom),
+    Shuttle(proof::Shuttle),
+    Fuzz(proof::Fuzz),
+    Sanitize(proof::Sanitize),
+    Deny(proof::Deny),
 }

@@ -7,6 +7,7 @@
 use clap::Args;
 
 use crate::bare_metal;
+use crate::proof;
 use crate::rows::{self, Row, Step};
 use crate::rust_version;
 
@@ -139,6 +140,7 @@ fn matrix() -> Vec<Row> {
     ];
     rows.push(rust_version::row());
     rows.extend(bare_metal::rows());
+    rows.extend(proof::rows());
     rows
 }
 

@@ -18,6 +18,18 @@ use crate::source::Source;
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
     pub(crate) files: Vec<File>,
+    /// Every crate that `Cargo.lock` names, the members too.
+    pub(crate) outside: Vec<Outside>,
+}
+
+/// A crate, as its manifest says.
+pub(crate) struct Outside {
+    pub(crate) name: String,
+    pub(crate) licence: String,
+    /// Nothing for a member.
+    pub(crate) source: Option<String>,
+    /// The crates that it names, under their own names.
+    pub(crate) names: Vec<String>,
 }
 
 /// A member of the workspace.
@@ -60,7 +72,7 @@ impl Workspace {
         let mut files = Vec::new();
         walk(root, root, &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Workspace { packages: packages(root)?, files })
+        Ok(Workspace { packages: packages(root)?, files, outside: outside(root)? })
     }
 
     /// The Rust files with what was read in them.
@@ -76,7 +88,7 @@ impl Workspace {
     #[cfg(test)]
     pub(crate) fn made_up(files: &[(&str, &str)]) -> Workspace {
         let files = files.iter().map(|(path, text)| File::new((*path).to_owned(), (*text).to_owned()));
-        Workspace { packages: Vec::new(), files: files.collect() }
+        Workspace { files: files.collect(), ..Workspace::default() }
     }
 }
 
@@ -103,8 +115,29 @@ pub(crate) fn cargo() -> String {
 
 /// The members, from `cargo metadata`.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
+    let metadata = metadata(root, &["--no-deps"])?;
+    let mut packages: Vec<Package> =
+        list(&metadata["packages"]).map(|package| read_package(root, package)).collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(packages)
+}
+
+/// Every crate of every member, for every machine.
+fn outside(root: &Path) -> Result<Vec<Outside>, String> {
+    let metadata = metadata(root, &["--all-features", "--locked"])?;
+    let read = |package: &Value| Outside {
+        name: string(&package["name"]).to_owned(),
+        licence: string(&package["license"]).to_owned(),
+        source: package["source"].as_str().map(str::to_owned),
+        names: list(&package["dependencies"]).map(|named| string(&named["name"]).to_owned()).collect(),
+    };
+    Ok(list(&metadata["packages"]).map(read).collect())
+}
+
+fn metadata(root: &Path, words: &[&str]) -> Result<Value, String> {
     let output = Command::new(cargo())
-        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .args(["metadata", "--format-version", "1"])
+        .args(words)
         .current_dir(root)
         .output()
         .map_err(|error| format!("cargo metadata could not be run: {error}"))?;
@@ -112,12 +145,8 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("cargo metadata failed:\n{}", said.trim_end()));
     }
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))?;
-    let mut packages: Vec<Package> =
-        list(&metadata["packages"]).map(|package| read_package(root, package)).collect();
-    packages.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(packages)
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))
 }
 
 fn read_package(root: &Path, package: &Value) -> Package {

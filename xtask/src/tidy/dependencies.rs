@@ -13,7 +13,7 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let named = dependencies.filter(|dependency| !dependency.is_member);
     let mut foreign: BTreeSet<&str> = named.map(|dependency| dependency.name.as_str()).collect();
     foreign.extend(listed(workspace, "Cargo.toml", "[workspace.dependencies]"));
-    foreign.extend(listed(workspace, APART, "[dependencies]"));
+    foreign.extend(APART.iter().flat_map(|manifest| listed(workspace, manifest, "[dependencies]")));
     let page = workspace.file(PAGE).map_or("", |file| file.text.as_str());
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     let argued: BTreeSet<&str> = headings.map(str::trim).collect();
@@ -35,8 +35,8 @@ fn listed<'a>(workspace: &'a Workspace, path: &str, section: &str) -> impl Itera
 
 const PAGE: &str = "docs/dependencies.md";
 
-/// The program without std, which is no member.
-const APART: &str = "tests/no-std/Cargo.toml";
+/// The program without std and the fuzzer, which are no members.
+const APART: &[&str] = &["tests/no-std/Cargo.toml", "fuzz/Cargo.toml"];
 
 #[cfg(test)]
 mod tests {
@@ -52,7 +52,7 @@ mod tests {
                 "[workspace.dependencies]\n# Ours.\nadmission = { path = \"x\" }\n\n\
                  tokio = \"1\"\naxum = { version = \"1\" }\n\n[lints]\nx = 1\n",
             ),
-            (APART, "[dependencies]\nours = { path = \"x\" }\nlibc = \"1\"\n"),
+            (APART[0], "[dependencies]\nours = { path = \"x\" }\nlibc = \"1\"\n"),
         ]);
         let dependency = |name: &str, is_member| Dependency {
             name: name.to_owned(),

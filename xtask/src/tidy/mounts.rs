@@ -49,10 +49,12 @@ fn declared_by(workspace: &Workspace, file: &File, is_root: bool) -> Vec<String>
 }
 
 /// Roots of crates that are no members of the workspace, each with the reason.
-const APART: &[(&str, &str)] = &[(
-    "tests/no-std/src/main.rs",
-    "aborts where the workspace unwinds; the row `core no_std proof` builds it",
-)];
+const APART: &[(&str, &str)] = &[
+    ("tests/no-std/src/main.rs", "aborts where the workspace unwinds; the row `core no_std proof` builds it"),
+    ("fuzz/src/lib.rs", "a fuzzer wants flags of its own; the row `fuzz seeds` builds it"),
+    ("fuzz/tests/seeds.rs", "the same"),
+    ("fuzz/fuzz_targets/histories.rs", "the fuzzer itself, which `cargo xtask fuzz` builds"),
+];
 
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
