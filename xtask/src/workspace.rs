@@ -4,6 +4,7 @@
 //! understand a manifest. Files come from walking the folder, so that a file that was forgotten in a
 //! commit is seen too; build folders and hidden tool folders are left out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,30 +123,48 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
     Ok(packages)
 }
 
-/// Every crate of every member, for every machine.
+/// Every crate that some build of some member uses, on whatever machine. `cargo metadata` knows where a crate
+/// comes from, and names more than any build uses; `cargo tree` knows which those are.
 fn outside(root: &Path) -> Result<Vec<Outside>, String> {
     let metadata = metadata(root, &["--all-features", "--locked"])?;
+    let words = "tree --locked --workspace --all-features --target all --prefix none --format {p}";
+    let tree = said(Command::new(cargo()).args(words.split(' ')).current_dir(root))?;
+    let tree = String::from_utf8_lossy(&tree);
+    let used: BTreeSet<(&str, &str)> = tree
+        .lines()
+        .filter_map(|line| line.split_once(" v"))
+        .map(|(name, version)| (name, version.split(' ').next().unwrap_or_default()))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> =
+        list(&metadata["resolve"]["nodes"]).map(|node| (string(&node["id"]), &node["deps"])).collect();
+    let names = |id: &str| {
+        let named = nodes.get(id).into_iter().flat_map(|deps| list(deps));
+        named.map(|dep| string(&dep["name"]).replace('_', "-")).collect()
+    };
     let read = |package: &Value| Outside {
         name: string(&package["name"]).to_owned(),
         licence: string(&package["license"]).to_owned(),
         source: package["source"].as_str().map(str::to_owned),
-        names: list(&package["dependencies"]).map(|named| string(&named["name"]).to_owned()).collect(),
+        names: names(string(&package["id"])),
     };
-    Ok(list(&metadata["packages"]).map(read).collect())
+    let is_used = |package: &&Value| used.contains(&(string(&package["name"]), string(&package["version"])));
+    Ok(list(&metadata["packages"]).filter(is_used).map(read).collect())
+}
+
+/// What a program wrote to standard output.
+fn said(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output = command.output().map_err(|error| format!("cargo could not be run: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo failed:\n{}", said.trim_end()));
+    }
+    Ok(output.stdout)
 }
 
 fn metadata(root: &Path, words: &[&str]) -> Result<Value, String> {
-    let output = Command::new(cargo())
-        .args(["metadata", "--format-version", "1"])
-        .args(words)
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("cargo metadata could not be run: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cargo metadata failed:\n{}", said.trim_end()));
-    }
-    serde_json::from_slice(&output.stdout)
+    let metadata = ["metadata", "--format-version", "1"];
+    let output = said(Command::new(cargo()).args(metadata).args(words).current_dir(root))?;
+    serde_json::from_slice(&output)
         .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))
 }
 

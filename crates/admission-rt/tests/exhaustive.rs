@@ -111,7 +111,10 @@ impl House {
     fn act(&mut self, act: Act) {
         match act {
             Act::Poll(nth) => self.poll(nth),
-            Act::Drop(nth) | Act::End(nth) => self.calls[nth] = Call::Over,
+            Act::Drop(nth) | Act::End(nth) => match std::mem::replace(&mut self.calls[nth], Call::Over) {
+                Call::Runs(permit) => drop(permit),
+                call => drop(call),
+            },
             Act::Abort => {
                 self.is_aborted = true;
                 self.abort.abort();

@@ -5,7 +5,7 @@
 //! deny` asks it where it is. Lacks lists of its own.
 
 use super::Finding;
-use crate::workspace::{Outside, Workspace};
+use crate::workspace::Workspace;
 
 /// Every crate in `Cargo.lock` comes from the registry, has a licence that `deny.toml` allows, and is named by
 /// those only whom a ban lets name it.
@@ -143,6 +143,7 @@ fn one(left: &mut &[&str], is_allowed: &dyn Fn(&str) -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Outside;
 
     const FILE: &str = "[licenses]\nallow = [\n    \"MIT\", # \"GPL\"\n    \"A WITH B\",\n]\nexceptions = [\n    \
                         { crate = \"odd\", allow = [\"Zlib\"] },\n]\n[bans]\nwildcards = \"deny\"\ndeny = [\n    \
