@@ -68,6 +68,11 @@ impl SecondCompiler {
             .target_folder("bare-metal")
     }
 
+    /// What makes its documentation, and runs the examples in it: it comes in one package with the compiler.
+    pub(crate) fn rustdoc(&self) -> String {
+        self.rustc.replace("bin/rustc", "bin/rustdoc")
+    }
+
     /// Asks the package manager where Debian's compiler is, so that the one of rustup, which has the
     /// same name and may come first in the path, is not taken for it.
     pub(crate) fn find() -> Result<SecondCompiler, String> {

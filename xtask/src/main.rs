@@ -18,6 +18,7 @@ mod ci;
 mod conformance;
 mod faults;
 mod machines;
+mod proof;
 mod rows;
 mod rust_version;
 mod sim;
@@ -38,6 +39,11 @@ fn main() -> ExitCode {
         Chore::Faults(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
         Chore::Machines(chore) => chore.run(),
+        Chore::Loom(chore) => chore.run(),
+        Chore::Shuttle(chore) => chore.run(),
+        Chore::Fuzz(chore) => chore.run(),
+        Chore::Sanitize(chore) => chore.run(),
+        Chore::Deny(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,4 +74,9 @@ enum Chore {
     Faults(faults::Faults),
     Sim(sim::Sim),
     Machines(machines::Machines),
+    Loom(proof::Loom),
+    Shuttle(proof::Shuttle),
+    Fuzz(proof::Fuzz),
+    Sanitize(proof::Sanitize),
+    Deny(proof::Deny),
 }

@@ -138,6 +138,14 @@ impl Step {
         )
     }
 
+    /// Runs it by itself, with what it prints on the terminal.
+    pub(crate) fn run_here(&self) -> Result<(), String> {
+        let failed = |why: String| format!("`{}` {why}", self.command_line());
+        let status =
+            self.command()?.status().map_err(|error| failed(format!("could not be run: {error}")))?;
+        if status.success() { Ok(()) } else { Err(failed("failed".to_owned())) }
+    }
+
     fn command(&self) -> Result<Command, String> {
         let root = workspace::root()?;
         let mut command = Command::new(self.program.clone().unwrap_or_else(workspace::cargo));

@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::bare_metal;
 use crate::machines;
+use crate::proof;
 use crate::rows::{self, Row, Step};
 use crate::rust_version;
 
@@ -157,6 +158,7 @@ fn matrix() -> Vec<Row> {
     });
     rows.extend(bare_metal::rows());
     rows.extend(machines::rows());
+    rows.extend(proof::rows());
     rows
 }
 

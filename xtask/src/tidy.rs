@@ -16,11 +16,12 @@ mod faults;
 mod headers;
 mod links;
 mod mounts;
+mod outside;
 mod paths;
 pub(crate) mod rules;
 mod words;
 
-/// Check the tree: arrows, rules and their tests, headers, clocks, words, paths, links, mounts.
+/// Check the tree: arrows, rules and their tests, headers, clocks, words, paths, links, mounts, dependencies.
 #[derive(Args, Default)]
 pub(crate) struct Tidy {
     /// Run only the checks whose name contains this text
@@ -120,6 +121,7 @@ const CHECKS: &[Check] = &[
     Check { name: "links", about: "relative links in Markdown resolve", run: links::check },
     Check { name: "mounts", about: "every Rust file is part of some crate", run: mounts::check },
     Check { name: "dependencies", about: "docs/dependencies.md argues each one", run: dependencies::check },
+    Check { name: "outside", about: "licences, sources and bans are as deny.toml says", run: outside::check },
 ];
 
 #[cfg(test)]

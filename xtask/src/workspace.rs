@@ -4,6 +4,7 @@
 //! understand a manifest. Files come from walking the folder, so that a file that was forgotten in a
 //! commit is seen too; build folders and hidden tool folders are left out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,18 @@ use crate::source::Source;
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
     pub(crate) files: Vec<File>,
+    /// Every crate that `Cargo.lock` names, the members too.
+    pub(crate) outside: Vec<Outside>,
+}
+
+/// A crate, as its manifest says.
+pub(crate) struct Outside {
+    pub(crate) name: String,
+    pub(crate) licence: String,
+    /// Nothing for a member.
+    pub(crate) source: Option<String>,
+    /// The crates that it names, under their own names.
+    pub(crate) names: Vec<String>,
 }
 
 /// A member of the workspace.
@@ -60,7 +73,7 @@ impl Workspace {
         let mut files = Vec::new();
         walk(root, root, &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Workspace { packages: packages(root)?, files })
+        Ok(Workspace { packages: packages(root)?, files, outside: outside(root)? })
     }
 
     /// The Rust files with what was read in them.
@@ -76,7 +89,7 @@ impl Workspace {
     #[cfg(test)]
     pub(crate) fn made_up(files: &[(&str, &str)]) -> Workspace {
         let files = files.iter().map(|(path, text)| File::new((*path).to_owned(), (*text).to_owned()));
-        Workspace { packages: Vec::new(), files: files.collect() }
+        Workspace { files: files.collect(), ..Workspace::default() }
     }
 }
 
@@ -103,21 +116,56 @@ pub(crate) fn cargo() -> String {
 
 /// The members, from `cargo metadata`.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
-    let output = Command::new(cargo())
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("cargo metadata could not be run: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cargo metadata failed:\n{}", said.trim_end()));
-    }
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))?;
+    let metadata = metadata(root, &["--no-deps"])?;
     let mut packages: Vec<Package> =
         list(&metadata["packages"]).map(|package| read_package(root, package)).collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(packages)
+}
+
+/// Every crate that some build of some member uses, on whatever machine. `cargo metadata` knows where a crate
+/// comes from, and names more than any build uses; `cargo tree` knows which those are.
+fn outside(root: &Path) -> Result<Vec<Outside>, String> {
+    let metadata = metadata(root, &["--all-features", "--locked"])?;
+    let words = "tree --locked --workspace --all-features --target all --prefix none --format {p}";
+    let tree = said(Command::new(cargo()).args(words.split(' ')).current_dir(root))?;
+    let tree = String::from_utf8_lossy(&tree);
+    let used: BTreeSet<(&str, &str)> = tree
+        .lines()
+        .filter_map(|line| line.split_once(" v"))
+        .map(|(name, version)| (name, version.split(' ').next().unwrap_or_default()))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> =
+        list(&metadata["resolve"]["nodes"]).map(|node| (string(&node["id"]), &node["deps"])).collect();
+    let names = |id: &str| {
+        let named = nodes.get(id).into_iter().flat_map(|deps| list(deps));
+        named.map(|dep| string(&dep["name"]).replace('_', "-")).collect()
+    };
+    let read = |package: &Value| Outside {
+        name: string(&package["name"]).to_owned(),
+        licence: string(&package["license"]).to_owned(),
+        source: package["source"].as_str().map(str::to_owned),
+        names: names(string(&package["id"])),
+    };
+    let is_used = |package: &&Value| used.contains(&(string(&package["name"]), string(&package["version"])));
+    Ok(list(&metadata["packages"]).filter(is_used).map(read).collect())
+}
+
+/// What a program wrote to standard output.
+fn said(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output = command.output().map_err(|error| format!("cargo could not be run: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo failed:\n{}", said.trim_end()));
+    }
+    Ok(output.stdout)
+}
+
+fn metadata(root: &Path, words: &[&str]) -> Result<Value, String> {
+    let metadata = ["metadata", "--format-version", "1"];
+    let output = said(Command::new(cargo()).args(metadata).args(words).current_dir(root))?;
+    serde_json::from_slice(&output)
+        .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))
 }
 
 fn read_package(root: &Path, package: &Value) -> Package {

@@ -69,6 +69,10 @@ impl UnitId {
 /// Names one logical call; at most one ticket with it is granted or running (rule L1).
 ///
 /// Compared exactly (rule D3). A driver whose callers name keys by text gives each text a number.
+///
+/// Tickets are found by a hash of it that anybody can compute, since the core has no source of chance. A driver
+/// whose callers choose the numbers scatters them first, by a secret of its own and so that no two become one:
+/// otherwise they could be chosen to lie in one place, and a decision would look at all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(pub u64);
 

@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use admission_core::TicketId;
@@ -14,6 +13,7 @@ use admission_core::TicketId;
 use crate::AbortReason;
 use crate::shared::Shared;
 use crate::slab::Slab;
+use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use crate::unwind::{Unwind, quietly};
 
 /// The side that aborts. Clones abort the same signal; dropping a handle aborts nothing.

@@ -11,11 +11,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::Vacant;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use admission_core::{Presence, ProviderId};
 
 use crate::shared::{Shared, State};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::unwind::quietly;
 
 /// Whom calls go to.

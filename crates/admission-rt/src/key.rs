@@ -4,17 +4,22 @@
 //! Lacks any hash that could stand for a text: two texts have one number only if they are the same
 //! (rule D3).
 
+use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::hash::BuildHasher;
 
 use crate::guests::KEPT;
+use crate::rejected::Plain;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names one logical call: at most one call with the same key is granted or running in a
 /// coordinator at any time, whichever provider it goes to (rules L1, E6).
 ///
-/// A number is used as it is. A text is compared exactly, is remembered only while some call has
+/// A number needs no memory of its own. A text is compared exactly, is remembered only while some call has
 /// it, and costs a few small allocations per call. A number never equals a text.
+///
+/// It may come from anywhere. Displayed, a text stays on its line: what would break or turn it is escaped.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Key(Name);
 
@@ -46,7 +51,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Name::Number(number) => number.fmt(f),
-            Name::Text(text) => text.fmt(f),
+            Name::Text(text) => f.pad(&Plain(text).to_string()),
         }
     }
 }
@@ -60,7 +65,10 @@ enum Name {
 /// The keys that have a number other than themselves: texts, and numbers that a text's number could
 /// be taken for.
 #[derive(Default)]
-pub(crate) struct Keys(Mutex<Table>);
+pub(crate) struct Keys {
+    table: Mutex<Table>,
+    scatter: Scatter,
+}
 
 #[derive(Default)]
 struct Table {
@@ -80,7 +88,7 @@ impl Keys {
     /// The number of a key, and what keeps it so.
     pub(crate) fn number(self: &Arc<Self>, key: Key) -> (u64, Option<KeyGuard>) {
         match key.0 {
-            Name::Number(number) if number & INTERNED == 0 => (number, None),
+            Name::Number(number) if number & INTERNED == 0 => (self.scatter.there(number), None),
             name => {
                 let (number, guard) = self.intern(name);
                 (number, Some(guard))
@@ -106,7 +114,7 @@ impl Keys {
     pub(crate) fn keys(&self, numbers: impl Iterator<Item = u64>) -> HashMap<u64, Key> {
         let (interned, own): (Vec<u64>, Vec<u64>) = numbers.partition(|number| number & INTERNED != 0);
         let mut keys: HashMap<u64, Key> =
-            own.into_iter().map(|number| (number, Key(Name::Number(number)))).collect();
+            own.into_iter().map(|number| (number, Key(Name::Number(self.scatter.back(number))))).collect();
         if !interned.is_empty() {
             let interned: HashSet<u64> = interned.into_iter().collect();
             let table = self.lock();
@@ -117,12 +125,56 @@ impl Keys {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The top bit marks numbers that were given out here.
 const INTERNED: u64 = 1 << 63;
+
+/// Scatters the numbers that callers choose by secrets of one coordinator's own.
+///
+/// The machine finds keys by a hash that everybody can compute (it has no source of chance), so whoever
+/// chooses the numbers could choose such as lie in one place, and make every decision a walk past all of them.
+/// What the machine gets from here nobody can foresee. Each number becomes another one below 2^63, and no two
+/// the same, so that nothing need be compared or remembered; no decision depends on which (rule O3).
+struct Scatter {
+    flip: u64,
+    times: [u64; 2],
+    back: [u64; 2],
+}
+
+impl Default for Scatter {
+    fn default() -> Self {
+        let secrets = RandomState::new();
+        let times = [1_u64, 2].map(|nth| secrets.hash_one(nth) | 1);
+        Self { flip: secrets.hash_one(0_u64) & !INTERNED, times, back: times.map(inverse) }
+    }
+}
+
+impl Scatter {
+    const fn there(&self, number: u64) -> u64 {
+        let first = (number ^ self.flip).wrapping_mul(self.times[0]) & !INTERNED;
+        (first ^ first >> 32).wrapping_mul(self.times[1]) & !INTERNED
+    }
+
+    const fn back(&self, number: u64) -> u64 {
+        let mixed = number.wrapping_mul(self.back[1]) & !INTERNED;
+        // 32 bits are more than half of 63: mixing them once more undoes it.
+        ((mixed ^ mixed >> 32).wrapping_mul(self.back[0]) & !INTERNED) ^ self.flip
+    }
+}
+
+/// What undoes a multiplication by an odd number. Each round doubles the bits that are right, from three.
+const fn inverse(odd: u64) -> u64 {
+    let mut inverse = odd;
+    let mut bits = 3;
+    while bits < u64::BITS {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        bits *= 2;
+    }
+    inverse
+}
 
 /// Keeps a key's number; dropped after the ticket that used it.
 pub(crate) struct KeyGuard {
@@ -194,10 +246,44 @@ mod tests {
         assert_eq!(same, again);
         for small in [0, 1, u64::MAX >> 1] {
             let (number, guard) = number(&keys, small);
-            assert_eq!(number, small);
-            assert!(guard.is_none(), "as it is, without an entry");
+            assert!(number < INTERNED && guard.is_none(), "without an entry");
+            let back = keys.keys([number].into_iter());
+            assert_eq!(back[&number], Key::from(small));
         }
         let (digits, _d) = number(&keys, "7");
-        assert_ne!(digits, 7);
+        assert_ne!(digits, number(&keys, 7).0);
+    }
+
+    // rule D3
+    #[test]
+    fn no_two_numbers_become_one() {
+        for _ in 0..100 {
+            let scatter = Scatter::default();
+            let edges = (0..63).flat_map(|bit| [1 << bit, (1 << bit) - 1, !INTERNED ^ 1 << bit, !INTERNED]);
+            for number in edges {
+                assert!(scatter.there(number) < INTERNED);
+                assert_eq!(scatter.back(scatter.there(number)), number);
+            }
+        }
+    }
+
+    // rule E7
+    #[test]
+    fn nobody_can_choose_numbers_that_lie_in_one_place() {
+        // How the machine scatters keys over its table, as anybody can read: the highest bits say where.
+        let place = |key: u64| {
+            let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
+            (((wide as u64) ^ ((wide >> 64) as u64)) >> 56) as usize
+        };
+        let hostile: Vec<u64> = (0..).filter(|&key| place(key) == 0).take(2_000).collect();
+        // And others that differ in their highest bits only, or by one step.
+        let combs = [48, 40, 20].map(|shift| (0..2_000).map(|n| n << shift & !INTERNED).collect());
+        for keys in [hostile].into_iter().chain(combs) {
+            let scatter = Scatter::default();
+            let mut crowd = [0; 256];
+            keys.iter().for_each(|&key| crowd[place(scatter.there(key))] += 1);
+            // About eight in each place, and not two thousand in one.
+            assert!(crowd.iter().all(|&there| there < 60), "{crowd:?}");
+        }
     }
 }

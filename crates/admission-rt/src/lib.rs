@@ -123,6 +123,7 @@ mod sleep;
 mod sleep_alarm;
 mod snapshot;
 mod stream;
+mod sync;
 mod unwind;
 mod waiters;
 mod waiting;

@@ -14,7 +14,6 @@
 //! what they wanted. So an alarm may ring from inside `arm`, and is never armed by two threads in the
 //! wrong order.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -30,6 +29,7 @@ use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
 use crate::runtime::Clock;
 use crate::sleep::Sleepers;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
 use crate::waiting::{Found, Hook, LongWaits};

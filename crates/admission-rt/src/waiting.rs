@@ -59,7 +59,7 @@ impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Plain(&self.provider))?;
         if let Some(key) = &self.key {
-            write!(f, ", key {}", Plain(&key.to_string()))?;
+            write!(f, ", key {key}")?;
         }
         if self.is_granted {
             return write!(f, ": granted after {}, and has yet to be polled", Brief(self.age));

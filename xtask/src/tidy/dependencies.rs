@@ -13,9 +13,7 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let named = dependencies.filter(|dependency| !dependency.is_member);
     let mut foreign: BTreeSet<&str> = named.map(|dependency| dependency.name.as_str()).collect();
     foreign.extend(listed(workspace, "Cargo.toml", "[workspace.dependencies]"));
-    for manifest in APART {
-        foreign.extend(listed(workspace, manifest, "[dependencies]"));
-    }
+    foreign.extend(APART.iter().flat_map(|manifest| listed(workspace, manifest, "[dependencies]")));
     let page = workspace.file(PAGE).map_or("", |file| file.text.as_str());
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     let argued: BTreeSet<&str> = headings.map(str::trim).collect();
@@ -43,6 +41,7 @@ const APART: &[&str] = &[
     "tests/machines/cortex-m4/Cargo.toml",
     "tests/machines/wasm/Cargo.toml",
     "tests/embassy-mock/Cargo.toml",
+    "fuzz/Cargo.toml",
 ];
 
 #[cfg(test)]

@@ -59,6 +59,9 @@ const APART: &[(&str, &str)] = &[
     ("tests/machines/wasm/src/lib.rs", "the same, for node"),
     ("tests/embassy-mock/src/lib.rs", "has another time driver; the row `embassy mock clock` runs it"),
     ("tests/embassy-mock/tests/mock_clock.rs", "the same"),
+    ("fuzz/src/lib.rs", "a fuzzer wants flags of its own; the row `fuzz seeds` builds it"),
+    ("fuzz/tests/seeds.rs", "the same"),
+    ("fuzz/fuzz_targets/histories.rs", "the fuzzer itself, which `cargo xtask fuzz` builds"),
 ];
 
 fn join(folder: &str, path: &str) -> String {

@@ -2,9 +2,11 @@
 //!
 //! Owns the translation between the two and the comparison of everything that they say: answers,
 //! events, counts, the next alarm, hand-off and not-before times. Lacks any idea of which calls to
-//! make; the tests that mount it bring those.
+//! make; `histories` draws some, and the tests that mount it bring others.
 
 #![allow(dead_code)] // each test that mounts this uses a part of it
+
+pub(crate) mod histories;
 
 use std::time::Duration;
 

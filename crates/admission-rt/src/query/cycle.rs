@@ -6,7 +6,6 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use super::state::{Inner, Step};
 use crate::abort::Aborted;
 use crate::retry::{Pause, Retries};
 use crate::sleep::Sleep;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::unwind::{Quiet, Unwind, caught, quietly, undisturbed};
 use crate::{AbortHandle, AbortReason, AbortSignal, Permit};
 
@@ -90,7 +90,7 @@ impl Relay {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Waker>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,13 +5,13 @@
 //! its cycle, which may be over long before it (rule Q6).
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use admission_core::{Instant, ProviderId};
 
 use crate::shared::Shared;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::unwind::{Unwind, quietly};
 use crate::{Permit, Retry};
 

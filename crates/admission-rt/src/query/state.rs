@@ -5,7 +5,6 @@
 //! nothing of a user's runs under it, and it is never held together with the coordinator's. Lacks the
 //! cycle itself, which is a task of its own.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::builder::{OnAbort, Plan};
@@ -14,6 +13,7 @@ use super::error::QueryError;
 use super::invocation::Invocation;
 use super::snapshot::{CycleTimes, QuerySnapshot, QueryStatus};
 use crate::slab::Slab;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::unwind::{Unwind, quietly};
 use crate::{AbortHandle, AbortReason, Rejected};
 

@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::{FusedStream, Stream};
@@ -17,6 +16,7 @@ use super::work::{Ended, Outcome, Shop};
 use super::{Calls, ItemError};
 use crate::Attempt;
 use crate::runtime::Spawn;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::unwind::{bury, quietly};
 
 /// Tasks, and what has come from them.

@@ -1,0 +1,420 @@
+//! Races of two or three threads on one coordinator: what each does, and what must be true when all are done,
+//! in whatever order their steps came.
+//!
+//! Owns: the bodies. Lacks the order: loom tries every one (`loom.rs`), shuttle draws many (`shuttle.rs`), and
+//! without either the machine's threads do what they like (`threads.rs`).
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use admission_rt::{AbortHandle, Permit, Rejected};
+
+#[cfg(all(admission_loom, not(admission_shuttle)))]
+use loom::thread;
+#[cfg(admission_shuttle)]
+use shuttle::thread;
+#[cfg(not(any(admission_loom, admission_shuttle)))]
+use std::thread;
+
+use crate::common::{Acquire, Admission, Provider, Task, World, counts, ms};
+
+type Answer = Result<Permit, Rejected>;
+
+/// Every body, under the name of what it shows.
+pub(crate) const RACES: &[(&str, fn())] = &[
+    ("a newcomer against a release", newcomer_against_release),
+    ("a waiter that is polled and dropped against a release", poll_then_drop_against_release),
+    ("a newcomer against close", newcomer_against_close),
+    ("an alarm against a cancellation", alarm_against_cancel),
+    ("an abort against a grant", abort_against_grant),
+    ("an abort against a poll", abort_against_poll),
+    ("new limits against a newcomer", limits_against_newcomer),
+    ("two that set one alarm", two_set_one_alarm),
+    ("an alarm that rings against one that is set", ring_against_set),
+    ("a hand-off time that is over against a start", take_back_against_start),
+    ("idle against a release", idle_against_release),
+    ("a name's last handle against its next", last_handle_against_next),
+    ("a key's last call against its next", last_key_against_next),
+    ("the last handle against an alarm", end_against_alarm),
+    #[cfg(any(admission_loom, admission_shuttle))]
+    ("a runtime's death against a newcomer", death_against_newcomer),
+];
+
+/// Another thread in the same runtime.
+fn go<T: Send + 'static>(world: &Arc<World>, act: impl FnOnce() -> T + Send + 'static) -> impl FnOnce() -> T {
+    let world = world.clone();
+    let thread = thread::spawn(move || {
+        let _entered = world.enter();
+        act()
+    });
+    move || thread.join().expect("no panic in a thread")
+}
+
+struct Place {
+    world: Arc<World>,
+    admission: Admission,
+    p: Provider,
+}
+
+/// One provider that takes one call at a time.
+fn narrow(world: &Arc<World>) -> Place {
+    let admission = world.builder().hand_off(ms(5)).provider("p", |p| p.max_concurrent(1)).build();
+    let admission = admission.expect("a configuration that is in order");
+    let p = admission.provider("p").expect("it is configured");
+    Place { world: world.clone(), admission, p }
+}
+
+fn started(p: &Provider) -> Permit {
+    Task::new(p.acquire()).ready().expect("it may start at once")
+}
+
+/// The answer of one that was polled; if it waits it must have been woken, and then has one.
+#[track_caller]
+fn answer(task: &mut Task<Acquire>, polled: Poll<Answer>) -> Answer {
+    match polled {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => {
+            assert!(task.is_woken(), "its wake was lost");
+            task.ready()
+        }
+    }
+}
+
+/// Rule W5: nothing is left of anybody.
+#[track_caller]
+fn nothing_is_left(place: &Place) {
+    assert_eq!(place.admission.counts(), counts(0, 0, 0));
+    assert_eq!(place.world.armed(), None);
+}
+
+// rules W6, S1
+fn newcomer_against_release() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut newcomer = Task::new(place.p.acquire());
+    let comes = go(&world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    let releases = go(&world, move || drop(permit));
+    let (mut newcomer, polled) = comes();
+    releases();
+    drop(answer(&mut newcomer, polled).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+// rules W3, W5, S3
+fn poll_then_drop_against_release() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut first = Task::waiting(place.p.acquire());
+    let mut second = Task::waiting(place.p.acquire());
+    let leaves = go(&world, move || {
+        // What it is answered, if it is, goes with it.
+        let _ = first.poll();
+        drop(first);
+    });
+    let releases = go(&world, move || drop(permit));
+    leaves();
+    releases();
+    drop(answer(&mut second, Poll::Pending).expect("the chance of the one before it"));
+    nothing_is_left(&place);
+}
+
+// rule W4
+fn newcomer_against_close() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut newcomer = Task::new(place.p.admission_timeout(ms(50)).acquire());
+    let comes = go(&world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    let admission = place.admission.clone();
+    let closes = go(&world, move || admission.close());
+    let (mut newcomer, polled) = comes();
+    closes();
+    assert!(matches!(answer(&mut newcomer, polled), Err(Rejected::Closed)));
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// rules S3, T6, L2
+fn alarm_against_cancel() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("p", |p| p.interval(ms(10))).build().expect("in order");
+    let p = admission.provider("p").expect("it is configured");
+    let place = Place { world: world.clone(), admission, p };
+    drop(started(&place.p));
+    let first = Task::waiting(place.p.acquire());
+    let mut second = Task::waiting(place.p.acquire());
+    world.set(10);
+    let ringing = world.clone();
+    let rings = go(&world, move || ringing.ring());
+    let leaves = go(&world, move || drop(first));
+    rings();
+    leaves();
+    if !second.is_woken() {
+        // The first was granted and did not start: its interval counts from there.
+        assert_eq!(world.armed(), Some(20));
+        world.advance_to(20);
+    }
+    drop(answer(&mut second, Poll::Pending).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+// rules W3, S3
+fn abort_against_grant() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let (handle, signal) = AbortHandle::new();
+    let mut first = Task::waiting(place.p.abort_signal(&signal).acquire());
+    let mut second = Task::waiting(place.p.acquire());
+    let aborts = go(&world, move || handle.abort_with("enough"));
+    let releases = go(&world, move || drop(permit));
+    aborts();
+    releases();
+    assert!(matches!(answer(&mut first, Poll::Pending), Err(Rejected::Aborted(_))));
+    drop(answer(&mut second, Poll::Pending).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+// rules W3, S3
+fn abort_against_poll() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let (handle, signal) = AbortHandle::new();
+    let mut newcomer = Task::new(place.p.abort_signal(&signal).acquire());
+    let comes = go(&world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    let aborts = go(&world, move || handle.abort_with("enough"));
+    let releases = go(&world, move || drop(permit));
+    let (mut newcomer, polled) = comes();
+    aborts();
+    releases();
+    // It may have started before it was aborted, and then it is no affair of the signal's.
+    match answer(&mut newcomer, polled) {
+        Ok(permit) => drop(permit),
+        Err(rejected) => assert!(matches!(rejected, Rejected::Aborted(_)), "{rejected:?}"),
+    }
+    nothing_is_left(&place);
+}
+
+// rule L7
+fn limits_against_newcomer() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut newcomer = Task::new(place.p.acquire());
+    let comes = go(&world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    let p = place.p.clone();
+    let raises = go(&world, move || p.set_limits(|p| p.max_concurrent(2)));
+    let (mut newcomer, polled) = comes();
+    raises().expect("limits that are in order");
+    let other = answer(&mut newcomer, polled).expect("there is room for two");
+    assert_eq!(place.admission.counts(), counts(2, 0, 0));
+    drop((permit, other));
+    nothing_is_left(&place);
+}
+
+// rules T6, W2
+fn two_set_one_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let comes = |millis| {
+        let mut newcomer = Task::new(place.p.admission_timeout(ms(millis)).acquire());
+        go(&world, move || {
+            assert!(newcomer.poll().is_pending());
+            newcomer
+        })
+    };
+    let late = comes(20);
+    let early = comes(10);
+    let (mut late, mut early) = (late(), early());
+    // At the deadline itself a grant wins; it has passed a nanosecond later.
+    assert_eq!(world.armed_nanos(), Some(10_000_001));
+    world.advance_to(15);
+    assert!(matches!(answer(&mut early, Poll::Pending), Err(Rejected::AdmissionTimeout { .. })));
+    assert_eq!(world.armed_nanos(), Some(20_000_001));
+    drop(permit);
+    drop(answer(&mut late, Poll::Pending).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+// rules T3, T6
+fn ring_against_set() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut first = Task::waiting(place.p.admission_timeout(ms(10)).acquire());
+    world.set(11);
+    let ringing = world.clone();
+    let rings = go(&world, move || ringing.ring());
+    let mut second = Task::new(place.p.admission_timeout(ms(1)).acquire());
+    let comes = go(&world, move || {
+        assert!(second.poll().is_pending());
+        second
+    });
+    rings();
+    let mut second = comes();
+    assert!(matches!(answer(&mut first, Poll::Pending), Err(Rejected::AdmissionTimeout { .. })));
+    assert_eq!(world.armed_nanos(), Some(12_000_001));
+    drop(permit);
+    drop(answer(&mut second, Poll::Pending).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+// rules S4, L1
+fn take_back_against_start() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut first = Task::waiting(place.p.acquire());
+    let mut second = Task::waiting(place.p.acquire());
+    drop(permit);
+    // The hand-off time of the first, which is granted.
+    world.set(5);
+    let ringing = world.clone();
+    let rings = go(&world, move || ringing.ring());
+    let starts = go(&world, move || {
+        let polled = first.poll();
+        (first, polled)
+    });
+    rings();
+    let (mut first, polled) = starts();
+    let is_first = polled.is_ready();
+    assert_eq!(second.is_woken(), !is_first, "one of them has it");
+    if is_first {
+        drop(answer(&mut first, polled).expect("its turn"));
+        drop(answer(&mut second, Poll::Pending).expect("its turn"));
+    } else {
+        drop(answer(&mut second, Poll::Pending).expect("its turn"));
+        drop(answer(&mut first, Poll::Pending).expect("its turn, again"));
+    }
+    nothing_is_left(&place);
+}
+
+// rules W4, S4
+fn idle_against_release() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut idle = Task::new(place.admission.idle());
+    let waits = go(&world, move || {
+        let is_idle = idle.poll().is_ready();
+        (idle, is_idle)
+    });
+    let releases = go(&world, move || drop(permit));
+    let (mut idle, is_idle) = waits();
+    releases();
+    if !is_idle {
+        assert!(idle.is_woken(), "its wake was lost");
+        assert!(idle.poll().is_ready());
+    }
+    nothing_is_left(&place);
+}
+
+// rules L10, L1
+fn last_handle_against_next() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().template(|p| p.max_concurrent(1)).build().expect("in order");
+    let p = admission.provider("a").expect("made on demand");
+    let place = Place { world: world.clone(), admission: admission.clone(), p: p.clone() };
+    drop((admission, p));
+    let Place { admission, p, .. } = place;
+    let leaves = go(&world, move || drop(p));
+    let again = admission.clone();
+    let comes = go(&world, move || again.provider("a").expect("made on demand"));
+    leaves();
+    let a = comes();
+    let b = admission.provider("b").expect("made on demand");
+    let permit = started(&a);
+    // Another name has another number, and the same name has the same.
+    let other = started(&b);
+    assert!(admission.provider("a").expect("it is there").try_acquire().is_err());
+    drop((permit, other));
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}
+
+// rules D3, L1, E6
+fn last_key_against_next() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("p", |p| p).build().expect("in order");
+    let p = admission.provider("p").expect("it is configured");
+    let place = Place { world: world.clone(), admission, p };
+    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
+    let mut newcomer = Task::new(place.p.key("k").acquire());
+    let comes = go(&world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    let releases = go(&world, move || drop(permit));
+    let (mut newcomer, polled) = comes();
+    releases();
+    let permit = answer(&mut newcomer, polled).expect("its turn");
+    assert!(place.p.key("k").try_acquire().is_err(), "one call at a time has a key");
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// rules W5, W6
+fn end_against_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let waiting = Task::waiting(place.p.admission_timeout(ms(1)).acquire());
+    let Place { admission, p, .. } = place;
+    world.set(2);
+    let ringing = world.clone();
+    let rings = go(&world, move || ringing.ring());
+    let ends = go(&world, move || drop((admission, p, permit, waiting)));
+    rings();
+    ends();
+    assert_eq!(world.faces(), 0, "its alarm went with it");
+}
+
+// rule W5
+#[cfg(any(admission_loom, admission_shuttle))]
+fn death_against_newcomer() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let mut newcomer = Task::new(place.p.admission_timeout(ms(10)).acquire());
+    let comes = go(&world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    let dying = world.clone();
+    let dies = go(&world, move || dying.die(true));
+    let (mut newcomer, polled) = comes();
+    dies();
+    assert!(matches!(answer(&mut newcomer, polled), Err(Rejected::NoRuntime)));
+    drop(permit);
+    assert_eq!(place.admission.counts(), counts(0, 0, 0));
+}
