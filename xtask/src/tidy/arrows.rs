@@ -93,6 +93,7 @@ const PLACES: &[Place] = &[
     Place { name: "admission-examples", below: &[ANY], foreign: None },
     Place { name: "admission-bench", below: &[ANY], foreign: None },
     Place { name: "admission-hot-paths", below: &[ANY], foreign: None },
+    Place { name: "admission-soak", below: &[ANY], foreign: None },
     Place { name: "conformance", below: &[ANY], foreign: None },
     Place { name: "embedding", below: &[ANY], foreign: None },
     Place { name: "xtask", below: &[], foreign: None },
