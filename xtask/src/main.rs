@@ -19,6 +19,7 @@ mod conformance;
 mod rows;
 mod rust_version;
 mod sim;
+mod soak;
 mod source;
 mod test_matrix;
 mod tidy;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Chore::Bench(chore) => chore.run(),
         Chore::Instructions(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
+        Chore::Soak(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,4 +64,5 @@ enum Chore {
     Bench(bench::Bench),
     Instructions(bench::Instructions),
     Sim(sim::Sim),
+    Soak(soak::Soak),
 }

@@ -1,7 +1,8 @@
 //! A runtime whose alarms are counted.
 //!
 //! Owns: how many alarms there are, and how many are set for a time that is still to come. Lacks the ring, which
-//! goes from the runtime's alarm straight to the coordinator: so an alarm counts as set until its time is over.
+//! goes from the runtime's alarm straight to the coordinator: so an alarm counts as set until its time is over. One
+//! whose runtime has ended stays in its place until another runtime needs that, and is set for nothing.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -31,7 +32,7 @@ impl<R: Runtime> Runtime for Watched<R> {
 
     fn alarm(bell: Bell) -> Self::Alarm {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        lock(&ALARMS).insert(number, None);
+        lock(&ALARMS).insert(number, (R::current(), None));
         WatchedAlarm { alarm: Some(R::alarm(bell)), number }
     }
 }
@@ -59,7 +60,9 @@ impl<A: Alarm> Alarm for WatchedAlarm<A> {
             None => Err(Dead),
         };
         let until = delay.filter(|_| armed.is_ok()).map(|delay| CLOCK.now() + delay);
-        lock(&ALARMS).insert(self.number, until);
+        if let Some((_, armed)) = lock(&ALARMS).get_mut(&self.number) {
+            *armed = until;
+        }
         armed
     }
 }
@@ -72,14 +75,31 @@ impl<A> Drop for WatchedAlarm<A> {
     }
 }
 
+/// A runtime has ended, or is about to.
+pub fn ended(runtime: RuntimeId) {
+    lock(&ENDED).push(runtime);
+}
+
+/// Forgets the runtimes that have ended; when no alarm of theirs is left.
+pub fn forget_ended() {
+    *lock(&ENDED) = Vec::new();
+}
+
 /// How many alarms there are, and how many of them are set.
 #[must_use]
 pub fn alarms() -> (usize, usize) {
     let now = CLOCK.now();
+    let ended = lock(&ENDED);
     let alarms = lock(&ALARMS);
-    (alarms.len(), alarms.values().filter(|until| until.is_some_and(|until| until > now)).count())
+    let lives = |runtime: &Option<RuntimeId>| runtime.is_none_or(|runtime| !ended.contains(&runtime));
+    let set =
+        alarms.values().filter(|(runtime, until)| until.is_some_and(|until| until > now) && lives(runtime));
+    (alarms.len(), set.count())
 }
 
+type Set = (Option<RuntimeId>, Option<Instant>);
+
 static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
-static ALARMS: Mutex<BTreeMap<u64, Option<Instant>>> = Mutex::new(BTreeMap::new());
+static ALARMS: Mutex<BTreeMap<u64, Set>> = Mutex::new(BTreeMap::new());
+static ENDED: Mutex<Vec<RuntimeId>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);

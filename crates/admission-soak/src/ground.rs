@@ -224,7 +224,7 @@ fn take<T>(pool: &Mutex<Vec<T>>, chance: u64) -> Option<T> {
 }
 
 /// How many may wait; fewer than there are callers.
-pub const QUEUE: u32 = 160;
+pub const QUEUE: u32 = 220;
 
 /// The provider that is removed and added.
 pub const COME_AND_GO: usize = 5;

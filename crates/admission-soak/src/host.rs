@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use admission_async_std::AsyncStd;
 use admission_blocking::{Blocking, block_on};
-use admission_rt::runtime::{Runtime, Spawn};
+use admission_rt::runtime::{Runtime, RuntimeId, Spawn};
 use admission_smol::Smol;
 use admission_tokio::Tokio;
 use admission_tokio::precise::Precise;
@@ -42,6 +42,11 @@ pub trait Host: Sized + Send + Sync + 'static {
     /// A call by a front that only this runtime has. Whether there is one.
     fn own_call(_: &Arc<Ground>, _: &mut Dice) -> bool {
         false
+    }
+
+    /// Which runtime it is, if it can end.
+    fn id(&self) -> Option<RuntimeId> {
+        None
     }
 
     /// How many tasks there are, where it says so.
@@ -84,6 +89,11 @@ impl Host for CurrentThread {
         Box::pin(tokio::time::sleep(time))
     }
 
+    fn id(&self) -> Option<RuntimeId> {
+        let _inside = self.handle.enter();
+        Tokio::current()
+    }
+
     fn tasks(&self) -> Option<usize> {
         Some(self.handle.metrics().num_alive_tasks())
     }
@@ -121,6 +131,11 @@ impl Host for MultiThread {
         Box::pin(tokio::time::sleep(time))
     }
 
+    fn id(&self) -> Option<RuntimeId> {
+        let _inside = self.0.enter();
+        Tokio::current()
+    }
+
     fn tasks(&self) -> Option<usize> {
         Some(self.0.metrics().num_alive_tasks())
     }
@@ -145,6 +160,11 @@ impl Host for Abandoned {
 
     fn sleep(time: Duration) -> Boxed {
         MultiThread::sleep(time)
+    }
+
+    fn id(&self) -> Option<RuntimeId> {
+        let _inside = self.0.as_ref().map(tokio::runtime::Runtime::enter);
+        Tokio::current()
     }
 }
 

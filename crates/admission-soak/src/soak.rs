@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use admission_rt::Counts;
 
-use crate::alarms::alarms;
+use crate::alarms::{alarms, ended, forget_ended};
 use crate::changes::are_guests_forgotten;
 use crate::ground::Ground;
 use crate::guarded::is_boom;
@@ -154,7 +154,11 @@ fn visit<G: Host>(ground: &Arc<Ground>, dice: &mut Dice, done: &Sender<()>, unti
     while ground.left() > until {
         thread::sleep(Duration::from_micros(500));
     }
+    let id = guest.id();
     drop(guest);
+    if let Some(id) = id {
+        ended(id);
+    }
     ground.observer.tally.count(Event::RuntimeEnded);
 }
 
