@@ -22,6 +22,7 @@ mod proof;
 mod rows;
 mod rust_version;
 mod sim;
+mod soak;
 mod source;
 mod test_matrix;
 mod tidy;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(chore) => chore.run(),
         Chore::Sanitize(chore) => chore.run(),
         Chore::Deny(chore) => chore.run(),
+        Chore::Soak(chore) => chore.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,4 +81,5 @@ enum Chore {
     Fuzz(proof::Fuzz),
     Sanitize(proof::Sanitize),
     Deny(proof::Deny),
+    Soak(soak::Soak),
 }

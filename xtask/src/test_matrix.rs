@@ -129,6 +129,11 @@ fn matrix() -> Vec<Row> {
         conformance("smol", "smol", "every promise on smol"),
         conformance("async-std", "async_std", "every promise on async-std"),
         conformance("blocking", "blocking", "every promise on threads that park"),
+        Row::new(
+            "soak",
+            "nothing is left of mixed traffic, of crowds, and of what is over at once",
+            [Step::test("-p admission-soak").env("SMOL_THREADS", "2").env("ASYNC_STD_THREAD_COUNT", "2")],
+        ),
         // Examples are built by `cargo test` and say nothing of tests.
         Row::new(
             "examples",

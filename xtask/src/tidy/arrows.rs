@@ -104,6 +104,7 @@ const PLACES: &[Place] = &[
     Place { name: "admission-hot-paths", below: &[ANY], foreign: None },
     // Without std, so that it is linked where there is none.
     Place { name: "scenario", below: &["admission-core"], foreign: Some(&[]) },
+    Place { name: "admission-soak", below: &[ANY], foreign: None },
     Place { name: "conformance", below: &[ANY], foreign: None },
     Place { name: "embedding", below: &[ANY], foreign: None },
     Place { name: "xtask", below: &[], foreign: None },
