@@ -2,15 +2,19 @@
 //! can run.
 //!
 //! Owns: one executor for the process, which one body at a time may have, and the mount of the conformance suite
-//! on it. Lacks the adapter, which is `tests/embedding/src/embassy.rs`, and any waiting: an hour takes as long as
+//! on it. What a body spawns is polled by the body's own task, in the order in which it was woken: embassy polls last
+//! what was woken first, and the suite's transcripts tell the order within an instant. Lacks the adapter, which is `tests/embedding/src/embassy.rs`, and any waiting: an hour takes as long as
 //! it takes to advance the clock by an hour.
 //!
 //! Embassy's clock is the process's, so bodies run one after the other, and it never goes back between them.
 
+use std::future::poll_fn;
+use std::mem;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_lock::OnceCell;
@@ -19,7 +23,8 @@ use embassy_executor::SendSpawner;
 use embassy_executor::raw::Executor;
 use embassy_time::{MockDriver, Timer};
 use embedding::embassy::Embassy;
-use futures_util::FutureExt as _;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 /// The mount.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +34,7 @@ impl Mount for EmbassyMock {
     type Runtime = Embassy;
 
     const EXACT: bool = true;
-    // What is woken last is polled first.
-    const ONE_THREAD: bool = false;
+    const ONE_THREAD: bool = true;
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     fn block_on(body: Boxed<()>) {
@@ -38,7 +42,7 @@ impl Mount for EmbassyMock {
         let (answer, answered) = mpsc::channel();
         start(Box::pin(async move {
             // Nobody listens any more once it was found to hang.
-            let _ = answer.send(AssertUnwindSafe(body).catch_unwind().await);
+            let _ = answer.send(AssertUnwindSafe(with_its_own(body)).catch_unwind().await);
         }));
         loop {
             while IS_PENDING.swap(false, Ordering::SeqCst) {
@@ -61,23 +65,67 @@ impl Mount for EmbassyMock {
     fn spawn<T: Send + 'static>(future: Boxed<T>) -> Boxed<Option<T>> {
         let answer = Arc::new(OnceCell::new());
         let answered = Arc::clone(&answer);
-        start(Box::pin(async move {
+        let mut own = own();
+        own.newcomers.push(Box::pin(async move {
             let output = AssertUnwindSafe(future).catch_unwind().await;
             // It is set once, here.
             let _ = answer.set(Mutex::new(output.ok())).await;
         }));
+        let body = own.body.clone();
+        drop(own);
+        body.iter().for_each(Waker::wake_by_ref);
         Box::pin(async move { answered.wait().await.lock().unwrap_or_else(PoisonError::into_inner).take() })
     }
 
     /// In a task of its own: embassy's timers wake tasks of embassy only.
     fn sleep(time: Duration) -> Boxed<()> {
         Box::pin(async move {
-            let slept = Self::spawn(Box::pin(async move {
+            let slept = Arc::new(OnceCell::new());
+            let tell = Arc::clone(&slept);
+            start(Box::pin(async move {
                 Timer::after_micros(time.as_nanos().div_ceil(1_000) as u64).await;
+                // It is set once, here.
+                let _ = tell.set(()).await;
             }));
-            slept.await;
+            slept.wait().await;
         })
     }
+}
+
+/// Polls a body, and beside it what it spawns, until the body is done.
+async fn with_its_own(mut body: Boxed<()>) {
+    let mut spawned = FuturesUnordered::new();
+    drop(mem::take(&mut own().newcomers));
+    let together = poll_fn(|context| {
+        own().body = Some(context.waker().clone());
+        loop {
+            if let Poll::Ready(()) = body.as_mut().poll(context) {
+                return Poll::Ready(());
+            }
+            while let Poll::Ready(Some(())) = spawned.poll_next_unpin(context) {}
+            // Whoever was spawned meanwhile has not been polled.
+            let newcomers = mem::take(&mut own().newcomers);
+            if newcomers.is_empty() {
+                return Poll::Pending;
+            }
+            spawned.extend(newcomers);
+        }
+    });
+    together.await;
+}
+
+/// What belongs to the body that runs.
+struct Own {
+    /// Spawned, and not polled yet.
+    newcomers: Vec<Boxed<()>>,
+    /// Wakes the body's task.
+    body: Option<Waker>,
+}
+
+static OWN: Mutex<Own> = Mutex::new(Own { newcomers: Vec::new(), body: None });
+
+fn own() -> MutexGuard<'static, Own> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes a task of a future.

@@ -1,6 +1,6 @@
 //! A program that uses most of the core and prints next to nothing: how much flash and heap that takes.
 //!
-//! Owns: one small coordinator and a call of each kind that a driver needs. Lacks any proof that the answers
+//! Owns: one small coordinator and most of the calls that a driver makes. Lacks any proof that the answers
 //! are right, which is the history's.
 #![no_std]
 #![no_main]
