@@ -74,6 +74,7 @@ pub fn soak<H: Host>(options: Options) -> (String, Vec<String>) {
             observer.fault("somebody keeps the ground");
         }
         until(&observer, || (alarms().0 > 0).then(|| format!("{} alarms are left", alarms().0)));
+        forget_ended();
         until(&observer, || {
             host.tasks().filter(|tasks| *tasks > 0).map(|left| format!("{left} tasks are left"))
         });
