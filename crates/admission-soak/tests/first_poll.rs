@@ -96,7 +96,7 @@ async fn queries<R: Spawn>() {
     let (admission, a) = provider::<R>();
     let query = a.query::<()>("key").build(|attempt| ready(Ok(attempt.number())));
     let mut subscription = query.subscribe();
-    for _ in 0..OPERATIONS / 4 {
+    for _ in 0..OPERATIONS / 10 {
         assert_eq!(*query.refresh().await.expect("data"), 1);
         drop(subscription.next().await);
     }
@@ -104,7 +104,7 @@ async fn queries<R: Spawn>() {
     let query = a
         .query("retried")
         .retry(policy)
-        .build(|attempt| ready(if attempt.number() < OPERATIONS / 4 { Err(()) } else { Ok(()) }));
+        .build(|attempt| ready(if attempt.number() < OPERATIONS / 10 { Err(()) } else { Ok(()) }));
     query.refresh().await.expect("the last attempt");
     // The call's own task may be a moment behind its cycle.
     admission.idle().await;
