@@ -134,8 +134,8 @@ fn options<H: Host>(
     if let Some(key) = key {
         call = call.key(format!("key {key}"));
     } else if dice.one_in(4) {
-        // Nobody else's: a name that must be forgotten.
-        call = call.key(format!("a key of its own: {:016x}", dice.any()));
+        // Nobody else's: a name that must be forgotten, and is long, so that it shows if it is not.
+        call = call.key(format!("a key of its own: {:0512x}", dice.any()));
     }
     if dice.one_in(3) {
         call = call.cost("tokens", dice.below(120));

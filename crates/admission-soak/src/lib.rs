@@ -33,4 +33,4 @@ pub mod tally;
 mod threads;
 
 pub use dice::Dice;
-pub use soak::{Options, ROUNDS, quiet_about_booms, soak};
+pub use soak::{Options, quiet_about_booms, soak};

@@ -24,6 +24,9 @@ struct Arguments {
     /// How many calls in a round
     #[arg(long, value_name = "N", default_value_t = 3_000)]
     round: u64,
+    /// How many rounds one coordinator lives through
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    era: usize,
     /// Only the runtimes with this in their name
     #[arg(long, value_name = "NAME", default_value = "")]
     runtime: String,
@@ -54,7 +57,13 @@ fn main() -> ExitCode {
     }
     let time = arguments.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0 / chosen.len() as f64));
     let calls = arguments.calls.unwrap_or(if time.is_some() { u64::MAX } else { 30_000 });
-    let options = Options { calls, time, round: arguments.round.max(100), seed: arguments.seed };
+    let options = Options {
+        calls,
+        time,
+        round: arguments.round.max(100),
+        era: arguments.era.max(3),
+        seed: arguments.seed,
+    };
     let mut has_failed = false;
     for (name, soak) in chosen {
         let (report, faults) = soak(options);

@@ -4,7 +4,8 @@
 //! rest, and the comparison of the heap. Lacks the traffic.
 //!
 //! A *round* is so many calls, after which everybody is gone and everything must be back at zero. Some rounds are an
-//! *era*: they have one coordinator, which is then dropped. The heap is compared between the same points of eras.
+//! *era*: they have one coordinator, which is then dropped. The heap is compared between the rounds of an era, and
+//! between the ends of eras.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,12 +33,11 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Calls in each round.
     pub round: u64,
+    /// Rounds that one coordinator lives through.
+    pub era: usize,
     /// What is drawn follows from it; what the threads make of that does not.
     pub seed: u64,
 }
-
-/// Rounds that one coordinator lives through.
-pub const ROUNDS: usize = 3;
 
 /// Soaks one runtime, and gives the report, and what was wrong.
 pub fn soak<H: Host>(options: Options) -> (String, Vec<String>) {
@@ -46,7 +46,8 @@ pub fn soak<H: Host>(options: Options) -> (String, Vec<String>) {
     let began = observer.now();
     let before = heap::current();
     heap::begin();
-    let mut looks: [Vec<usize>; ROUNDS + 1] = Default::default();
+    // After each round of the last era, and after each era.
+    let mut looks: [Vec<usize>; 2] = [Vec::with_capacity(options.era), Vec::with_capacity(1 << 12)];
     let (mut faults, mut calls, mut starts, mut rounds) = (Vec::new(), 0, 0, 0_u32);
     let host = H::start();
     while faults.is_empty()
@@ -57,7 +58,8 @@ pub fn soak<H: Host>(options: Options) -> (String, Vec<String>) {
             Ok(ground) => ground,
             Err(error) => return (String::new(), vec![error.to_string()]),
         };
-        for look in looks.iter_mut().take(ROUNDS) {
+        looks[0].clear();
+        for _ in 0..options.era {
             rounds += 1;
             let hangs = round(&host, &ground, options.round, &mut dice);
             calls += options.round;
@@ -68,25 +70,30 @@ pub fn soak<H: Host>(options: Options) -> (String, Vec<String>) {
                 std::mem::forget(ground);
                 return (report::<H>(&observer, calls, rounds, starts, before, &looks), faults);
             }
-            look.push(heap::current());
+            looks[0].push(heap::current());
         }
         if Arc::try_unwrap(ground).map(drop).is_err() {
             observer.fault("somebody keeps the ground");
         }
         until(&observer, || (alarms().0 > 0).then(|| format!("{} alarms are left", alarms().0)));
+        forget_ended();
         until(&observer, || {
             host.tasks().filter(|tasks| *tasks > 0).map(|left| format!("{left} tasks are left"))
         });
-        looks[ROUNDS].push(heap::current());
+        looks[1].push(heap::current());
+        grown(&observer, "over an era", &looks[0]);
         faults.extend(observer.faults());
     }
     drop(host);
-    for (at, looks) in looks.iter().enumerate() {
-        if let Some(growth) = heap::growth(looks).filter(|growth| *growth > SLACK) {
-            faults.push(format!("the heap has grown by {growth} bytes at point {at} of an era: {looks:?}"));
-        }
-    }
+    grown(&observer, "over the eras", &looks[1]);
+    faults.extend(observer.faults());
     (report::<H>(&observer, calls, rounds, starts, before, &looks), faults)
+}
+
+fn grown(observer: &Observer, when: &str, looks: &[usize]) {
+    if let Some(growth) = heap::growth(looks).filter(|growth| *growth > SLACK) {
+        observer.fault(format!("the heap has grown by {growth} bytes {when}: {looks:?}"));
+    }
 }
 
 /// One round. Whether it hangs.
@@ -233,7 +240,7 @@ fn report<H: Host>(
     let points: Vec<_> = looks.iter().map(ends).collect();
     format!(
         "{}: {} calls in {rounds} rounds, {:.1} s\n{}  {:<10}{} starts in {} logs\n  {:<10}before {}, peak {}, at the \
-         end of each round and of an era (second era → last) {}, KiB\n",
+         end of each round of the last era (second → last) and of each era {}, KiB\n",
         H::NAME,
         grouped(calls),
         observer.now().as_secs_f64(),
@@ -271,4 +278,4 @@ const VISITORS: u32 = 24;
 /// So long nothing takes, on however slow a machine.
 const HANGS: Duration = Duration::from_secs(20);
 /// What the runtimes themselves keep or not, as it happens.
-const SLACK: usize = 96 * 1_024;
+const SLACK: usize = 32 * 1_024;

@@ -8,7 +8,7 @@ use admission_soak::host::{CurrentThread, Host, MultiThread, OnAsyncStd, OnSmol,
 use admission_soak::{Options, quiet_about_booms, soak};
 
 fn short<H: Host>() {
-    let options = Options { calls: 12_000, time: None, round: 1_000, seed: 1 };
+    let options = Options { calls: 12_000, time: None, round: 500, era: 8, seed: 1 };
     let (report, faults) = soak::<H>(options);
     assert!(faults.is_empty(), "{report}{faults:#?}");
 }
