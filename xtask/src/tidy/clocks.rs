@@ -66,6 +66,7 @@ const READS_CLOCKS: &[(&str, &str)] = &[
     ("crates/admission-bench/src/clocks.rs", "what takes time is measured with it"),
     ("crates/admission-sim/src/main.rs", "measures how long many histories take, all in virtual time"),
     ("crates/admission-examples/", "its programs run in real time and draw what happened"),
+    ("xtask/src/faults.rs", "ends a test that hangs"),
     ("xtask/src/rows.rs", "measures how long a row takes"),
 ];
 
