@@ -100,21 +100,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_lists_each_test_below_its_rule() {
+    fn the_page_lists_each_test_and_fault_below_its_rule() {
         let workspace = Workspace::made_up(&[(
             "crates/x/tests/order.rs",
             "//! x\n// rules E2, E4\n#[test]\nfn in_order() {}\n// rule E2\n#[test]\nfn again() {}\n",
         )]);
         let page = page(&workspace);
         let e2 = page.split("### ").find(|part| part.starts_with("E2")).unwrap();
-        assert!(
-            e2.ends_with("\n\n- `crates/x/tests/order.rs::again`\n- `crates/x/tests/order.rs::in_order`\n\n")
-        );
+        let tests = "\n\n- `crates/x/tests/order.rs::again`\n- `crates/x/tests/order.rs::in_order`\n\nIf ";
+        assert!(e2.contains(tests) && e2.ends_with("` fails.\n\n"), "then its fault: {e2}");
         let model = ("tests/reference/tests/a.rs", "// rule E2\n#[test]\nfn a() {}\n");
         let on_the_model = super::page(&Workspace::made_up(&[model]));
         assert!(on_the_model.contains("a.rs::a`\n\nShown on the model only, "));
         let e3 = page.split("### ").find(|part| part.starts_with("E3")).unwrap();
-        assert!(e3.ends_with("No test yet.\n\n"));
+        assert!(e3.contains("\n\nNo test yet.\n\nIf "), "{e3}");
         assert!(page.contains(&format!("\n2 of {} rules have a test.\n", RULES.len())));
     }
 }

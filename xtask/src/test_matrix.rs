@@ -150,7 +150,7 @@ fn matrix() -> Vec<Row> {
         "faults",
         "a sample of faults of one line, each noticed by a test of its rule",
         // All of them take a while, and those of the core are the quickest to build.
-        [Step::cargo("xtask faults --package admission-core --every 6")],
+        [Step::cargo("xtask faults --package admission-core --every 8")],
     ));
     rows.push(rust_version::row());
     rows.push(Row {

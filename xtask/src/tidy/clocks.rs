@@ -67,6 +67,7 @@ const READS_CLOCKS: &[(&str, &str)] = &[
     ("crates/admission-sim/src/main.rs", "measures how long many histories take, all in virtual time"),
     ("crates/admission-examples/", "its programs run in real time and draw what happened"),
     ("tests/embedding/src/embassy.rs", "embassy's own clock, which follows its driver"),
+    ("xtask/src/faults.rs", "ends a test that hangs"),
     ("xtask/src/rows.rs", "measures how long a row takes"),
 ];
 
