@@ -7,6 +7,7 @@
 
 mod common;
 
+use std::task::Poll;
 use std::time::Duration;
 
 use admission_rt::{Key, Rejected, SettleError};
@@ -93,6 +94,7 @@ fn a_flood_of_names_and_keys_is_bounded_by_the_queue() {
     let _entered = world.enter();
     let admission =
         world.builder().max_concurrent(1).max_queued(100).template(|p| p.max_concurrent(1)).build().unwrap();
+    let running = admission.provider("first").unwrap().try_acquire().unwrap();
     let mut kept: Vec<Task<Acquire>> = Vec::new();
     let mut refused = 0;
     for n in 0..10_000_u64 {
@@ -100,15 +102,15 @@ fn a_flood_of_names_and_keys_is_bounded_by_the_queue() {
         let key = if n % 2 == 0 { Key::from(n) } else { Key::from(format!("key-{n}")) };
         let mut task = Task::new(p.key(key).acquire());
         match task.poll() {
-            std::task::Poll::Ready(Err(Rejected::Overflow { .. })) => refused += 1,
-            std::task::Poll::Ready(Err(other)) => panic!("{other}"),
-            _ => kept.push(task),
+            Poll::Pending => kept.push(task),
+            Poll::Ready(Err(Rejected::Overflow { .. })) => refused += 1,
+            Poll::Ready(other) => panic!("{other:?}"),
         }
     }
-    // One started (and its permit is gone with the answer), one came after it, and a hundred wait.
-    assert_eq!(kept.len() + refused, 10_000);
-    assert!(kept.len() <= 102, "{} kept", kept.len());
-    assert!(admission.snapshot().providers.len() <= 102, "refused names leave nothing behind");
+    assert_eq!((kept.len(), refused), (100, 9_900));
+    // Those who were refused leave nothing behind.
+    assert_eq!(admission.snapshot().providers.len(), 101);
+    drop(running);
     drop(kept);
     assert_eq!(admission.counts(), counts(0, 0, 0));
     assert_eq!(admission.snapshot().providers.len(), 0);
@@ -146,13 +148,15 @@ fn no_number_wraps() {
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
 
+/// As many as a debug build bears.
+const MANY: u32 = if cfg!(debug_assertions) { 10_000 } else { 60_000 };
+
 // rule E7
 #[test]
-fn sixty_thousand_numbers_that_lie_in_one_place_for_everybody_else_do_not_here() {
+fn thousands_of_numbers_that_lie_in_one_place_for_everybody_else_do_not_here() {
     let world = World::new();
     let _entered = world.enter();
-    let admission =
-        world.builder().max_queued(60_000).provider("p", |p| p.max_concurrent(1)).build().unwrap();
+    let admission = world.builder().max_queued(MANY).provider("p", |p| p.max_concurrent(1)).build().unwrap();
     let p = admission.provider("p").unwrap();
     let running = p.try_acquire().unwrap();
     // The machine's own scattering, as anybody can read it, and numbers that it puts close together.
@@ -160,11 +164,11 @@ fn sixty_thousand_numbers_that_lie_in_one_place_for_everybody_else_do_not_here()
         let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
         ((wide as u64) ^ ((wide >> 64) as u64)) >> 57
     };
-    let hostile = (0..).filter(|&key| place(key) == 0).take(60_000);
+    let hostile = (0..).filter(|&key| place(key) == 0).take(MANY as usize);
     let waiting: Vec<_> = hostile.map(|key| Task::waiting(p.key(key).acquire())).collect();
-    // In one place this would be a walk past thirty thousand others for each, three and a half thousand million
-    // steps in all. What it takes is not measured here: the scattering itself is tested beside it.
-    assert_eq!(admission.counts().queued, 60_000);
+    // In one place each would walk past half of the others. What it takes is not measured here: the scattering
+    // itself is tested beside it.
+    assert_eq!(admission.counts().queued, MANY);
     drop(waiting);
     drop(running);
     assert_eq!(admission.counts(), counts(0, 0, 0));
