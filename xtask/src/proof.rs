@@ -131,7 +131,7 @@ impl Fuzz {
         std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
         let found = found.display();
         let seconds = self.seconds;
-        // The core has no unsafe code, so a sanitizer would find little, and take nine tenths of the time.
+        // The core has no unsafe code, so a sanitizer would find little, and make each many times slower.
         let step = Step::cargo(&format!(
             "fuzz run --fuzz-dir fuzz --features libfuzzer --sanitizer none histories {found} fuzz/seeds -- \
              -max_total_time={seconds} -max_len=2048 -print_final_stats=1"
