@@ -29,7 +29,7 @@ use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
 use crate::runtime::Clock;
 use crate::sleep::Sleepers;
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
 use crate::waiting::{Found, Hook, LongWaits};
@@ -343,7 +343,9 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         match self.state.try_lock() {
             Ok(state) => state,
-            Err(_) => self.lock_in_time(),
+            // The lock is ours in this case, too, and must not be asked for again.
+            Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
+            Err(TryLockError::WouldBlock) => self.lock_in_time(),
         }
     }
 
@@ -356,13 +358,19 @@ impl Shared {
             for _ in 0..1_u32 << look {
                 std::hint::spin_loop();
             }
-            if let Ok(state) = self.state.try_lock() {
-                return state;
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(poisoned)) => return unpoisoned(poisoned),
+                Err(TryLockError::WouldBlock) => {}
             }
         }
-        // A panic under the lock can only come from the clock, before anything was done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(unpoisoned)
     }
+}
+
+/// A panic under the lock can only come from the clock, before anything was done.
+fn unpoisoned(poisoned: PoisonError<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
+    poisoned.into_inner()
 }
 
 /// Whoever lets go of a coordinator last, a permit in a panicking task perhaps, drops its alarms, and they

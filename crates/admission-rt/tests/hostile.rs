@@ -504,17 +504,19 @@ fn a_clock_that_panics_poisons_nothing() {
             std::time::SystemTime::UNIX_EPOCH
         }
     }
-    let clock = Arc::new(Broken(AtomicBool::new(false)));
-    let admission =
-        Admission::builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1)).build().unwrap();
-    let a = admission.provider("a").unwrap();
-    let permit = a.try_acquire().unwrap();
-    clock.0.store(true, Ordering::SeqCst);
-    assert!(catch_unwind(AssertUnwindSafe(|| admission.counts())).is_err());
-    clock.0.store(false, Ordering::SeqCst);
-    assert_eq!(admission.counts(), counts(1, 0, 0));
-    drop(permit);
-    assert_eq!(admission.counts(), counts(0, 0, 0));
+    within(5, || {
+        let clock = Arc::new(Broken(AtomicBool::new(false)));
+        let admission =
+            Admission::builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1)).build().unwrap();
+        let a = admission.provider("a").unwrap();
+        let permit = a.try_acquire().unwrap();
+        clock.0.store(true, Ordering::SeqCst);
+        assert!(catch_unwind(AssertUnwindSafe(|| admission.counts())).is_err());
+        clock.0.store(false, Ordering::SeqCst);
+        assert_eq!(admission.counts(), counts(1, 0, 0));
+        drop(permit);
+        assert_eq!(admission.counts(), counts(0, 0, 0));
+    });
 }
 
 // rule W5, O3
