@@ -563,11 +563,10 @@ impl Coordinator {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let now = self.seen;
-        let mut next = Instant::NEVER;
         // At the deadline itself a grant wins (rule W2).
-        next = next.min(self.queue.first_deadline().plus(1));
+        let mut next = self.queue.first_deadline().plus(1);
         if self.queue.queued() > 0 || self.is_idle_watched {
-            next = next.min(self.hand_off.first_due(self.queue.slab()).unwrap_or(Instant::NEVER));
+            next = next.min(self.hand_off.first_due());
         }
         if held_whoever_asks(&self.client, Side::Client).is_none() {
             if let Some(provider) = self.ready.first() {
@@ -577,7 +576,9 @@ impl Coordinator {
                 }
             }
             let at = self.timed.first_at();
-            if at < Instant::NEVER {
+            if at < next && !self.client.has_interval {
+                next = at;
+            } else if at < next {
                 // Whatever it costs, the client's intervals hold it back as well.
                 let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
                 next = next.min(at.max(opening.at));
@@ -769,8 +770,9 @@ impl Coordinator {
     /// The same for a time that was seen already. Nothing has changed that was not judged.
     #[inline(always)]
     fn pass_time_to(&mut self, now: Instant) {
-        let is_due =
-            self.timed.first_at() <= now || self.client.granted > 0 || self.queue.first_deadline() < now;
+        let is_due = self.timed.first_at() <= now
+            || self.hand_off.first_due() <= now
+            || self.queue.first_deadline() < now;
         if is_due {
             self.act_on_time(now);
         }
@@ -786,11 +788,9 @@ impl Coordinator {
             let Some(provider) = self.timed.first() else { break };
             self.judge_provider(provider, now);
         }
-        if self.client.granted > 0 {
+        if self.hand_off.first_due() <= now {
             self.hand_off.due(self.queue.slab(), now, &mut self.batch);
-            if !self.batch.is_empty() {
-                self.take_back_batch(TakenBack::Unpolled, now);
-            }
+            self.take_back_batch(TakenBack::Unpolled, now);
         }
         if self.queue.first_deadline() < now {
             self.expire(now);
