@@ -538,8 +538,9 @@ impl Coordinator {
         let now = self.pass_time(now);
         self.conclude(now);
         let place = self.find_scope(scope).ok()?;
-        match self.scope(place).pacers.get(usize::from(pacer))? {
-            Pacer::Log(log) => Some(log.available(now)),
+        let scope = self.scope(place);
+        match scope.pacers.get(usize::from(pacer))? {
+            Pacer::Log(log) => Some(log.available(scope.granted, now)),
             Pacer::Interval(_) => None,
         }
     }

@@ -52,6 +52,7 @@ impl Coordinator {
                 });
                 log.audit(
                     granted.map(|(index, _)| cost(index)).sum(),
+                    scope.granted,
                     unsettled.map(|(index, _)| cost(index)).sum(),
                 );
             }
