@@ -1,7 +1,7 @@
 //! `cargo xtask loom`, `shuttle`, `fuzz`, `sanitize` and `deny`: proofs that want tools or time of their own.
 //!
 //! Owns: which cargo is asked for what, and what helps where a tool is lacking. Lacks the models, the inputs and
-//! the lists, which stand with the crates. Their short forms are rows of the matrix; see [`rows`].
+//! the lists, which stand with the crates. Their short forms are rows of the matrix; see [`rows()`].
 
 use std::process::{Command, Stdio};
 

@@ -228,6 +228,9 @@ pub struct Coordinator {
     max_wait_nanos: Option<u64>,
     /// The latest `now` that was seen (rule T1).
     seen: Instant,
+    /// Before this instant time does nothing by itself, whether at it or not: whatever is noted with an
+    /// instant lowers it, and time finds it anew when it gets there.
+    quiet_before: Instant,
     is_closed: bool,
     /// Whether somebody waits for the coordinator to be idle (rule S4).
     is_idle_watched: bool,
@@ -268,6 +271,7 @@ impl Coordinator {
             max_queued: config.max_queued,
             max_wait_nanos: config.max_wait.map(nanos),
             seen: Instant::ZERO,
+            quiet_before: Instant::NEVER,
             is_closed: false,
             is_idle_watched: false,
             client: room_for(&config.client)?,
@@ -534,8 +538,9 @@ impl Coordinator {
         let now = self.pass_time(now);
         self.conclude(now);
         let place = self.find_scope(scope).ok()?;
-        match self.scope(place).pacers.get(usize::from(pacer))? {
-            Pacer::Log(log) => Some(log.available(now)),
+        let scope = self.scope(place);
+        match scope.pacers.get(usize::from(pacer))? {
+            Pacer::Log(log) => Some(log.available(scope.granted, now)),
             Pacer::Interval(_) => None,
         }
     }
@@ -563,11 +568,10 @@ impl Coordinator {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let now = self.seen;
-        let mut next = Instant::NEVER;
         // At the deadline itself a grant wins (rule W2).
-        next = next.min(self.queue.first_deadline().plus(1));
+        let mut next = self.queue.first_deadline().plus(1);
         if self.queue.queued() > 0 || self.is_idle_watched {
-            next = next.min(self.hand_off.first_due(self.queue.slab()).unwrap_or(Instant::NEVER));
+            next = next.min(self.hand_off.first_due());
         }
         if held_whoever_asks(&self.client, Side::Client).is_none() {
             if let Some(provider) = self.ready.first() {
@@ -577,7 +581,9 @@ impl Coordinator {
                 }
             }
             let at = self.timed.first_at();
-            if at < Instant::NEVER {
+            if at < next && !self.client.has_interval {
+                next = at;
+            } else if at < next {
                 // Whatever it costs, the client's intervals hold it back as well.
                 let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
                 next = next.min(at.max(opening.at));
@@ -769,33 +775,46 @@ impl Coordinator {
     /// The same for a time that was seen already. Nothing has changed that was not judged.
     #[inline(always)]
     fn pass_time_to(&mut self, now: Instant) {
-        let is_due =
-            self.timed.first_at() <= now || self.client.granted > 0 || self.queue.first_deadline() < now;
-        if is_due {
+        if self.quiet_before <= now {
             self.act_on_time(now);
-        }
-        if self.providers.look(now) {
-            self.forget_some();
         }
     }
 
-    /// Someone's time may have come: of one that only time held back, of a grant, of a deadline.
+    /// Something may happen at `at` by itself.
+    #[inline(always)]
+    fn note_instant(&mut self, at: Instant) {
+        self.quiet_before = self.quiet_before.min(at);
+    }
+
+    /// The first instant at which something may happen by itself.
+    #[inline(always)]
+    fn first_instant(&self) -> Instant {
+        let (timed, hand_off) = (self.timed.first_at(), self.hand_off.first_due());
+        let (deadline, resting) = (self.queue.first_deadline(), self.providers.first_rested());
+        timed.min(hand_off).min(deadline).min(resting)
+    }
+
+    /// Someone's time may have come: of one that only time held back, of a grant, of a deadline, of a
+    /// provider of which nothing is left.
     #[inline(never)]
     fn act_on_time(&mut self, now: Instant) {
         while self.timed.first_at() <= now {
             let Some(provider) = self.timed.first() else { break };
             self.judge_provider(provider, now);
         }
-        if self.client.granted > 0 {
+        if self.hand_off.first_due() <= now {
             self.hand_off.due(self.queue.slab(), now, &mut self.batch);
-            if !self.batch.is_empty() {
-                self.take_back_batch(TakenBack::Unpolled, now);
-            }
+            self.take_back_batch(TakenBack::Unpolled, now);
         }
         if self.queue.first_deadline() < now {
             self.expire(now);
         }
         self.judge_changed(now);
+        if self.providers.first_rested() <= now {
+            self.providers.look(now);
+            self.forget_some();
+        }
+        self.quiet_before = self.first_instant();
     }
 
     /// Forgets providers that are gone, some at a time.
@@ -877,6 +896,7 @@ impl Coordinator {
             }
         }
         self.batch.clear();
+        self.note_instant(self.queue.first_deadline());
     }
 
     /// Ends the tickets whose deadline has passed, in the order of submission.
@@ -942,6 +962,7 @@ impl Coordinator {
                 Verdict::Until(at, _) if at < Instant::NEVER => {
                     rank = Rank::Timed;
                     self.timed.set(provider, at);
+                    self.note_instant(at);
                 }
                 _ => {}
             }
@@ -963,6 +984,7 @@ impl Coordinator {
         let has_tickets = self.queue.queued_at(provider) + scope.running + scope.granted > 0;
         let fades = self.providers.rest(provider, has_tickets);
         self.queue.note_fleeting(provider, fades);
+        self.note_instant(self.providers.first_rested());
     }
 
     /// The provider whose oldest ticket is to go next, if one may go now.
@@ -1037,7 +1059,9 @@ impl Coordinator {
         self.client.grant(self.queue.ask(index), now);
         scope.grant(self.queue.ask(index), now);
         let halvings = if flags.has(Flags::FULL_TIME) { 0 } else { self.client.halvings.max(scope.halvings) };
-        self.hand_off.insert(self.queue.slab_mut(), index, halvings, now)
+        let ticket = self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
+        self.note_instant(self.hand_off.first_due());
+        ticket
     }
 
     /// A granted ticket starts: pacers count from here (rule S1). Its provider, whose place is told, is to be

@@ -2,7 +2,8 @@
 //!
 //! A hand-off time is the configured one, halved some number of times (rule S4a). All grants with
 //! the same number lie in one list, and time does not run back, so each list is in the order of its
-//! instants: to put a grant in, to take one out and to find the first is a matter of a few steps.
+//! instants: to put a grant in, to take one out and to find the first is a matter of a few steps. The
+//! first instant of all is kept at hand, for every call asks for it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,6 +18,11 @@ use crate::{ConfigError, Instant, TicketId};
 #[derive(Clone, Debug)]
 pub(crate) struct HandOff {
     lists: Vec<List>,
+    /// Which lists have grants: one bit for each, the first being the lowest. Halving 64 bits of
+    /// nanoseconds makes no more lists than that.
+    occupied: u64,
+    /// The first instant at which a grant is to be taken back; never, if there is none.
+    first_due: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +41,7 @@ impl HandOff {
             lists.try_reserve(1).map_err(|_| ConfigError::OutOfMemory)?;
             lists.push(List { nanos, first: NIL, last: NIL });
             if nanos <= least {
-                return Ok(Self { lists });
+                return Ok(Self { lists, occupied: 0, first_due: Instant::NEVER });
             }
             nanos = (nanos / 2).max(least);
         }
@@ -66,6 +72,8 @@ impl HandOff {
         let ticket = slot.ticket(index);
         if last == NIL {
             list.first = index;
+            self.occupied |= 1 << halvings;
+            self.first_due = self.first_due.min(now.plus(list.nanos));
         } else {
             slab[last].right = index;
         }
@@ -82,22 +90,39 @@ impl HandOff {
     #[inline(always)]
     pub(crate) fn unlink(&mut self, slab: &mut Slab, Links { left, right, level }: Links) {
         let list = &mut self.lists[usize::from(level)];
-        if left == NIL {
-            list.first = right;
-        } else {
-            slab[left].right = right;
-        }
         if right == NIL {
             list.last = left;
         } else {
             slab[right].left = left;
         }
+        if left == NIL {
+            list.first = right;
+            if right == NIL {
+                self.occupied &= !(1 << level);
+            }
+            self.first_due = self.earliest(slab);
+        } else {
+            slab[left].right = right;
+        }
     }
 
-    /// The first instant at which a grant is to be taken back.
-    pub(crate) fn first_due(&self, slab: &Slab) -> Option<Instant> {
-        let due = |list: &List| (list.first != NIL).then(|| slab[list.first].since().plus(list.nanos));
-        self.lists.iter().filter_map(due).min()
+    /// The first instant at which a grant is to be taken back, or never.
+    #[inline(always)]
+    pub(crate) fn first_due(&self) -> Instant {
+        self.first_due
+    }
+
+    /// The same, looked up: each list's first is its earliest.
+    #[inline(always)]
+    fn earliest(&self, slab: &Slab) -> Instant {
+        let mut earliest = Instant::NEVER;
+        let mut occupied = self.occupied;
+        while occupied != 0 {
+            let list = &self.lists[occupied.trailing_zeros() as usize];
+            earliest = earliest.min(slab[list.first].since().plus(list.nanos));
+            occupied &= occupied - 1;
+        }
+        earliest
     }
 
     /// Tells of every grant, with the instant at which it is to be taken back.
@@ -151,7 +176,11 @@ impl HandOff {
                 index = slot.right;
             }
             assert_eq!(list.last, previous, "hand-off: tail");
+            assert_eq!(self.occupied >> level & 1 == 1, list.first != NIL, "hand-off: the lists in use");
         }
+        let mut first_due = Instant::NEVER;
+        self.each(slab, |_, at| first_due = at.min(first_due));
+        assert_eq!(self.first_due, first_due, "hand-off: the first instant");
         count
     }
 }

@@ -156,15 +156,17 @@ impl Providers {
         self.places[place as usize].standing.fades()
     }
 
-    /// From now on those at rest of which nothing is left are gone (rule L10); says whether any is.
+    /// The first instant from which nothing is left of one that is at rest, or never.
     #[inline(always)]
-    pub(crate) fn look(&mut self, now: Instant) -> bool {
-        let first = Instant::from_nanos(self.resting.least());
-        if first < Instant::NEVER {
-            self.looked_at = now;
-            self.looks += 1;
-        }
-        first <= now
+    pub(crate) fn first_rested(&self) -> Instant {
+        Instant::from_nanos(self.resting.least())
+    }
+
+    /// From now on those at rest of which nothing is left are gone (rule L10). Called as soon as there
+    /// is one.
+    pub(crate) fn look(&mut self, now: Instant) {
+        self.looked_at = now;
+        self.looks += 1;
     }
 
     /// One of those that are gone. Right after a look only.

@@ -25,6 +25,8 @@ pub(crate) struct Scope {
     has_settling: bool,
     /// Whether one of the pacers is an interval (rule S2).
     pub(crate) has_interval: bool,
+    /// Whether one of the logs counts anything but requests, and has to hear of the costs of grants.
+    has_costs: bool,
     /// The end of the cooldown; for the client always the origin.
     pub(crate) not_before: Instant,
     pub(crate) pacers: Vec<Pacer>,
@@ -144,6 +146,8 @@ impl Scope {
         self.has_settling =
             pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if log.may_be_unsettled()));
         self.has_interval = pacers.iter().any(|pacer| matches!(pacer, Pacer::Interval(_)));
+        self.has_costs =
+            pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if !log.counts_requests()));
         self.pacers = pacers;
         self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
         self.fingerprint = limits.fingerprint();
@@ -155,7 +159,7 @@ impl Scope {
     fn fold(&mut self, now: Instant) {
         self.folded = Folded::OPEN;
         for (index, pacer) in self.pacers.iter().enumerate() {
-            self.folded.with(index, pacer, now);
+            self.folded.with(index, pacer, self.granted, now);
         }
     }
 
@@ -174,13 +178,20 @@ impl Scope {
         !self.pacers.is_empty()
     }
 
-    /// The logs hear of a granted ticket's budget.
-    #[inline(never)]
+    /// The logs hear of a granted ticket's budget. Those that count requests read it from the scope.
+    #[inline(always)]
     pub(crate) fn hold(&mut self, ask: Ask<'_>, now: Instant) {
+        // A grant holds a scope with an interval by itself.
+        if self.has_costs || !self.has_interval {
+            self.hold_costs(ask, now);
+        }
+    }
+
+    #[inline(never)]
+    fn hold_costs(&mut self, ask: Ask<'_>, now: Instant) {
         for (log, cost) in self.logs(ask) {
             log.hold(cost);
         }
-        // A grant holds a scope with an interval by itself.
         if !self.has_interval {
             self.fold(now);
         }
@@ -199,7 +210,7 @@ impl Scope {
     #[inline(always)]
     pub(crate) fn start(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted -= 1;
-        if self.is_paced() {
+        if self.has_costs {
             self.let_go(ask);
         }
         self.start_at_once(ask, now);
@@ -231,7 +242,7 @@ impl Scope {
                 Pacer::Interval(interval) => interval.stamp(now),
                 Pacer::Log(log) => log.start(ask.cost(log.unit), now),
             }
-            folded.with(index, pacer, now);
+            folded.with(index, pacer, self.granted, now);
         }
         self.folded = folded;
     }

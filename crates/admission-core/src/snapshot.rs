@@ -90,7 +90,8 @@ impl ScopeSnapshot {
         now: Instant,
     ) -> Self {
         let not_before = (scope.not_before > now).then_some(scope.not_before);
-        let pacers: Vec<_> = scope.pacers.iter().map(|pacer| PacerSnapshot::of(pacer, now)).collect();
+        let pacers: Vec<_> =
+            scope.pacers.iter().map(|pacer| PacerSnapshot::of(pacer, scope.granted, now)).collect();
         let next =
             pacers.iter().filter_map(PacerSnapshot::next).chain(not_before).fold(first_due, Instant::min);
         Self {
@@ -113,7 +114,7 @@ impl PacerSnapshot {
         }
     }
 
-    fn of(pacer: &Pacer, now: Instant) -> Self {
+    fn of(pacer: &Pacer, grants: u32, now: Instant) -> Self {
         match pacer {
             Pacer::Interval(interval) => Self::Interval {
                 next: match interval.room(now) {
@@ -124,8 +125,8 @@ impl PacerSnapshot {
             Pacer::Log(log) => Self::Log {
                 unit: log.unit,
                 limit: log.limit(),
-                spent: log.spent_now(now),
-                left: log.available(now),
+                spent: log.spent_now(grants, now),
+                left: log.available(grants, now),
                 next: log.next_free(now),
             },
         }

@@ -46,7 +46,9 @@ impl Timed {
             if self.at < Instant::NEVER {
                 self.others.set(self.last, self.at.as_nanos());
             }
-            self.others.remove(provider);
+            if self.others.least() < u64::MAX {
+                self.others.remove(provider);
+            }
             self.last = provider;
         }
         self.at = at;

@@ -10,7 +10,7 @@
 
 use crate::pace::{Room, SlidingLog};
 use crate::scope::{Ask, Pacer, Scope};
-use crate::{Hold, Instant, Side, UnitId};
+use crate::{Hold, Instant, Side};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
@@ -64,10 +64,10 @@ impl Folded {
 
     /// One pacer more has its say.
     #[inline(always)]
-    pub(crate) fn with(&mut self, pacer: usize, of: &Pacer, now: Instant) {
+    pub(crate) fn with(&mut self, pacer: usize, of: &Pacer, grants: u32, now: Instant) {
         let (room, is_log) = match of {
             Pacer::Interval(interval) => (Room::At(interval.empty_from()), false),
-            Pacer::Log(log) if log.unit == UnitId::REQUESTS => (log.room(1, now), true),
+            Pacer::Log(log) if log.counts_requests() => (log.room(1, grants, now), true),
             Pacer::Log(_) => (Room::Held(now), true),
         };
         match room {
@@ -156,7 +156,7 @@ pub(crate) fn each_hold(
         scope,
         side,
         ask,
-        |log, cost| log.room(cost, now),
+        |log, cost| log.room(cost, scope.granted, now),
         now,
         |hold, room| match room {
             Room::At(at) => found(hold, Some(at).filter(|&at| at < Instant::NEVER)),
@@ -213,15 +213,15 @@ pub(crate) struct Opening {
 impl Opening {
     #[inline]
     pub(crate) fn of(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Self {
-        Self::gather(scope, side, ask, now, |log, cost| log.room(cost, now))
+        Self::gather(scope, side, ask, now, |log, cost| log.room(cost, scope.granted, now))
     }
 
     /// The same for somebody who stands behind others (rule R2): logs of requests count those ahead,
     /// and what is held counts from now. Never later than the start can really be.
     pub(crate) fn behind(scope: &Scope, side: Side, ask: Ask<'_>, ahead: u32, now: Instant) -> Self {
         Self::gather(scope, side, ask, now, |log, cost| {
-            let ahead = if log.unit == UnitId::REQUESTS { u64::from(ahead) } else { 0 };
-            log.room_behind(ahead, cost, now)
+            let ahead = if log.counts_requests() { u64::from(ahead) } else { 0 };
+            log.room_behind(ahead, cost, scope.granted, now)
         })
     }
 

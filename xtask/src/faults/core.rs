@@ -225,7 +225,7 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "S2",
         what: "a grant does not count in its window",
         file: SLIDING_LOG,
-        right: "self.granted + self.unsettled + u128::from(live.total)",
+        right: "self.held(grants) + self.unsettled + u128::from(live.total)",
         wrong: "self.unsettled + u128::from(live.total)",
         test: in_core("rules", "a_grant_counts_in_its_window"),
     },

@@ -68,6 +68,7 @@ impl Coordinator {
             self.events.push(Event::Granted(ticket));
         } else {
             self.queue.enqueue(index, provider, deadline, entered);
+            self.note_instant(deadline);
         }
         Ok(Admitted::Queued(ticket))
     }

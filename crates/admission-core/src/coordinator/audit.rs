@@ -20,6 +20,7 @@ impl Coordinator {
 
         let now = self.seen;
         assert!(now < Instant::NEVER, "rule T2: now stays below never");
+        assert!(self.quiet_before <= self.first_instant(), "nothing happens by itself before");
         assert!(self.poll_timeout().is_none_or(|at| at > now), "rule T6: an alarm is in the future");
         if self.queue.queued() == 0 && !self.is_idle_watched {
             assert_eq!(self.poll_timeout(), None, "rule T6: no alarm with an empty queue");
@@ -51,6 +52,7 @@ impl Coordinator {
                 });
                 log.audit(
                     granted.map(|(index, _)| cost(index)).sum(),
+                    scope.granted,
                     unsettled.map(|(index, _)| cost(index)).sum(),
                 );
             }

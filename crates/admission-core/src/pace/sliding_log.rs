@@ -23,7 +23,8 @@ pub(crate) struct SlidingLog {
     pub(crate) counts: CountsFrom,
     limit: u64,
     window_nanos: u64,
-    /// What grants that have not started hold.
+    /// What grants that have not started hold, unless it counts requests: then that is their number,
+    /// which its scope has.
     granted: u128,
     /// What calls that have not settled hold, if they count until then.
     unsettled: u128,
@@ -81,6 +82,12 @@ impl SlidingLog {
         self.entries.try_reserve_exact(self.limit.min(RESERVED_ENTRIES) as usize)
     }
 
+    /// Whether every call costs it 1.
+    #[inline(always)]
+    pub(crate) fn counts_requests(&self) -> bool {
+        self.unit == UnitId::REQUESTS
+    }
+
     /// A log without a window forgets at once and refuses nothing.
     pub(crate) fn forgets_at_once(&self) -> bool {
         self.window_nanos == 0
@@ -92,17 +99,19 @@ impl SlidingLog {
     }
 
     /// When a start of this cost has room (rule L3). What costs nothing is not asked about.
-    pub(crate) fn room(&self, cost: u64, now: Instant) -> Room {
+    ///
+    /// `grants`: how many are out in its scope, here and below.
+    pub(crate) fn room(&self, cost: u64, grants: u32, now: Instant) -> Room {
         if cost == 0 || self.forgets_at_once() {
             return Room::Now;
         }
         // Mostly there is room even with those that have left the window since the last start.
-        let most = self.granted + self.unsettled + u128::from(self.kept()) + u128::from(cost);
+        let most = self.held(grants) + self.unsettled + u128::from(self.kept()) + u128::from(cost);
         if most <= u128::from(self.limit) {
             return Room::Now;
         }
         let live = self.live(now);
-        let wanted = self.spent(&live) + u128::from(cost);
+        let wanted = self.spent(&live, grants) + u128::from(cost);
         match wanted.saturating_sub(u128::from(self.limit)) {
             0 => Room::Now,
             excess => self.freed(excess, &live).map_or(Room::Held(now.plus(self.window_nanos)), Room::At),
@@ -112,13 +121,13 @@ impl SlidingLog {
     /// When a start of this cost would have room after `ahead` more of cost 1, if all that is held
     /// were to count from now (rule R2). Starts come in rounds of one limit: the n-th is one window
     /// after the (n - limit)-th.
-    pub(crate) fn room_behind(&self, ahead: u64, cost: u64, now: Instant) -> Room {
+    pub(crate) fn room_behind(&self, ahead: u64, cost: u64, grants: u32, now: Instant) -> Room {
         if cost == 0 || self.forgets_at_once() {
             return Room::Now;
         }
         let (rounds, in_round) = (ahead / self.limit, ahead % self.limit);
         let live = self.live(now);
-        let wanted = self.spent(&live) + u128::from(in_round) + u128::from(cost);
+        let wanted = self.spent(&live, grants) + u128::from(in_round) + u128::from(cost);
         let first = match wanted.saturating_sub(u128::from(self.limit)) {
             0 => now,
             excess => self.freed(excess, &live).unwrap_or_else(|| now.plus(self.window_nanos)),
@@ -127,11 +136,11 @@ impl SlidingLog {
     }
 
     /// How much is free right now (rule R3).
-    pub(crate) fn available(&self, now: Instant) -> u64 {
+    pub(crate) fn available(&self, grants: u32, now: Instant) -> u64 {
         if self.forgets_at_once() {
             return self.limit;
         }
-        let spent = self.spent(&self.live(now));
+        let spent = self.spent(&self.live(now), grants);
         u64::try_from(u128::from(self.limit).saturating_sub(spent)).unwrap_or(0)
     }
 
@@ -140,8 +149,8 @@ impl SlidingLog {
     }
 
     /// How much is spent or held right now.
-    pub(crate) fn spent_now(&self, now: Instant) -> u128 {
-        if self.forgets_at_once() { 0 } else { self.spent(&self.live(now)) }
+    pub(crate) fn spent_now(&self, grants: u32, now: Instant) -> u128 {
+        if self.forgets_at_once() { 0 } else { self.spent(&self.live(now), grants) }
     }
 
     /// When the oldest start leaves the window.
@@ -156,12 +165,16 @@ impl SlidingLog {
 
     /// A ticket is granted: from here on it counts as inside the window (rule S2).
     pub(crate) fn hold(&mut self, cost: u64) {
-        self.granted += u128::from(cost);
+        if !self.counts_requests() {
+            self.granted += u128::from(cost);
+        }
     }
 
     /// A grant is over: it starts, or is taken back and has spent nothing.
     pub(crate) fn let_go(&mut self, cost: u64) {
-        self.granted -= u128::from(cost);
+        if !self.counts_requests() {
+            self.granted -= u128::from(cost);
+        }
     }
 
     /// A ticket starts that holds nothing, or nothing any more.
@@ -337,8 +350,14 @@ impl SlidingLog {
         self.through.wrapping_sub(self.before)
     }
 
-    fn spent(&self, live: &Live) -> u128 {
-        self.granted + self.unsettled + u128::from(live.total)
+    fn spent(&self, live: &Live, grants: u32) -> u128 {
+        self.held(grants) + self.unsettled + u128::from(live.total)
+    }
+
+    /// What grants hold, so many of which are out in its scope.
+    #[inline(always)]
+    fn held(&self, grants: u32) -> u128 {
+        if self.counts_requests() { u128::from(grants) } else { self.granted }
     }
 
     fn live(&self, now: Instant) -> Live {
@@ -377,8 +396,8 @@ impl SlidingLog {
     }
 
     #[cfg(audit)]
-    pub(crate) fn audit(&self, granted: u128, unsettled: u128) {
-        assert_eq!(self.granted, granted, "log: what grants hold");
+    pub(crate) fn audit(&self, granted: u128, grants: u32, unsettled: u128) {
+        assert_eq!(self.held(grants), granted, "log: what grants hold");
         assert_eq!(self.unsettled, unsettled, "log: what unsettled calls hold");
         let through = self.entries.back().map_or(self.before, |last| last.through);
         assert_eq!(self.through, through, "log: the running total");
