@@ -29,7 +29,7 @@ use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
 use crate::runtime::Clock;
 use crate::sleep::Sleepers;
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
 use crate::waiting::{Found, Hook, LongWaits};
@@ -343,7 +343,10 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         match self.state.try_lock() {
             Ok(state) => state,
-            Err(_) => self.lock_in_time(),
+            // The error has the lock: to wait for it here would be for ever. A panic under the lock can only
+            // come from the clock, before anything was done.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.lock_in_time(),
         }
     }
 
@@ -360,7 +363,6 @@ impl Shared {
                 return state;
             }
         }
-        // A panic under the lock can only come from the clock, before anything was done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

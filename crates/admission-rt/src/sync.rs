@@ -8,7 +8,7 @@
 //! (and loom has no `Weak`). Nothing is lost by that: a count is touched beside a lock or a set, where the
 //! checkers stop, and never twice between two of those, so every order of counts is some order of stops.
 
-pub(crate) use std::sync::{Arc, PoisonError, Weak};
+pub(crate) use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
 #[cfg(not(any(admission_loom, admission_shuttle)))]
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
