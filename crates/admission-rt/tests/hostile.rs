@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use admission_rt::{AbortHandle, AbortReason, AbortSignal, Permit};
-use common::{Acquire, Admission, Provider, Task, World, counts, ms, within};
+use common::{Acquire, Admission, Provider, Task, World, counts, ms, while_it_moves, within};
 
 /// Uses the coordinator in every way that a waker might.
 fn meddle(admission: &Admission) {
@@ -588,7 +588,7 @@ impl Wake for Unpark {
 // rule T6, W5
 #[test]
 fn no_wake_is_lost_between_threads_and_alarms() {
-    within(60, || {
+    while_it_moves(60, |answered| {
         let worlds = {
             let world = World::new();
             let twin = world.twin();
@@ -628,6 +628,7 @@ fn no_wake_is_lost_between_threads_and_alarms() {
                             }
                             std::thread::park();
                         }
+                        answered.fetch_add(1, Ordering::SeqCst);
                     }
                     finished.fetch_add(1, Ordering::SeqCst);
                 });

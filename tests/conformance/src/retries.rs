@@ -213,12 +213,27 @@ pub async fn a_refused_retry_carries_the_last_error<M: Mount>() {
     // rules Q5, E5
     let t = Transcript::<M>::new();
     let (admission, a) = t.provider(|p| p.max_concurrent(1));
+    let fail = Signal::default();
     let policy = Retry::backoff([Duration::ZERO, t.ms(50)].into_iter());
     let call = a.admission_timeout(t.ms(20)).retry(policy);
-    let mut retried = attempts(&t, "retried", call, 9);
+    let mut retried = Box::pin({
+        let fail = fail.clone();
+        call.try_run(move |attempt: Attempt| {
+            let (number, fail) = (attempt.number(), fail.clone());
+            async move {
+                if number == 2 {
+                    fail.wait().await;
+                }
+                Err::<u32, _>(number)
+            }
+        })
+    });
     assert!(poll_once(&mut retried).await.is_pending());
     assert!(poll_once(&mut retried).await.is_pending());
+    // In line before the second attempt ends, so that it has the place when the third wants it.
     let other = t.call("other", &a).await;
+    fail.set();
+    assert!(poll_once(&mut retried).await.is_pending());
     let outcome = retried.await;
     let words = outcome.as_ref().expect_err("it is refused").to_string();
     assert!(words.ends_with("(after 2 attempts)"), "{words}");

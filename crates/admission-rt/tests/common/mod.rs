@@ -474,17 +474,27 @@ impl<F: Future> Task<F> {
 
 /// Fails the test instead of hanging it.
 pub(crate) fn within(secs: u64, test: impl FnOnce() + Send + 'static) {
+    while_it_moves(secs, |_| test());
+}
+
+/// Fails the test once it has counted nothing for so long. For many steps of many threads: a busy machine
+/// takes what time it likes over all of them.
+pub(crate) fn while_it_moves(secs: u64, test: impl FnOnce(&AtomicUsize) + Send + 'static) {
+    let counter = Arc::new(AtomicUsize::new(0));
     let (done, waits) = std::sync::mpsc::channel();
+    let counts = counter.clone();
     let thread = std::thread::spawn(move || {
-        test();
+        test(&counts);
         let _ = done.send(());
     });
-    match waits.recv_timeout(Duration::from_secs(secs)) {
-        Ok(()) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("hangs"),
+    let mut seen = 0;
+    while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = waits.recv_timeout(Duration::from_secs(secs))
+    {
+        let counted = counter.load(Ordering::SeqCst);
+        assert!(counted > seen, "hangs, having counted {counted}");
+        seen = counted;
+    }
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
     }
 }
