@@ -210,17 +210,17 @@ impl Alarms {
         }
     }
 
-    /// Whether any alarm must move, if `wanted` says when time next changes something. It is asked
-    /// only if somebody waits.
+    /// Whether any alarm must move, if it is `now` and `wanted` says when time next changes something. It
+    /// is asked only if somebody waits.
     #[inline]
-    pub(crate) fn must_move(&self, wanted: impl Fn() -> Option<Instant>) -> bool {
-        self.entries.iter().any(|entry| entry.must_move(&wanted))
+    pub(crate) fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
+        self.entries.iter().any(|entry| entry.must_move(now, &wanted))
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
     /// that is noted here and not lost.
-    pub(crate) fn take_move(&mut self, wanted: Option<Instant>) -> Option<Move> {
-        let place = self.entries.iter().position(|entry| entry.must_move(|| wanted))?;
+    pub(crate) fn take_move(&mut self, now: Instant, wanted: Option<Instant>) -> Option<Move> {
+        let place = self.entries.iter().position(|entry| entry.must_move(now, || wanted))?;
         let entry = &mut self.entries[place];
         let until = entry.target(|| wanted);
         let alarm = entry.alarm.take()?;
@@ -257,8 +257,24 @@ impl Entry {
         if self.waiting > 0 { wanted() } else { None }
     }
 
+    /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it: it
+    /// rings for nothing once (rule T3), and is then set for what is wanted. A queue that moves fast has
+    /// another grant to watch with every turn, and would move the alarm as often.
+    ///
+    /// One whose instant has passed is as good as not set. It is late, or it will never ring: whatever turn
+    /// comes first does what was due, and sets it for what is next.
     #[inline]
-    fn must_move(&self, wanted: impl Fn() -> Option<Instant>) -> bool {
-        !self.dead && self.alarm.is_some() && self.armed != self.target(wanted)
+    fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
+        if self.dead || self.alarm.is_none() {
+            return false;
+        }
+        match self.armed {
+            None => self.target(wanted).is_some(),
+            Some(_) if self.waiting == 0 => true,
+            Some(armed) => match wanted() {
+                Some(wanted) => wanted < armed || (armed <= now && now < wanted),
+                None => armed <= now,
+            },
+        }
     }
 }

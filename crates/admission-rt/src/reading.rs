@@ -55,6 +55,12 @@ impl Timekeeping {
     pub(crate) const fn new() -> Self {
         Self { latest: Instant::ZERO, cooldown: Instant::ZERO }
     }
+
+    /// The last reading.
+    #[inline]
+    pub(crate) const fn latest(&self) -> Instant {
+        self.latest
+    }
 }
 
 impl State {

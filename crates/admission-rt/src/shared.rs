@@ -292,7 +292,7 @@ impl Shared {
                 long.append(&mut long_waits.take());
             }
             let wanted = state.wanted();
-            let must_arm = state.alarms.must_move(|| wanted);
+            let must_arm = state.alarms.must_move(state.time.latest(), || wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
             // wait for that.
             if may_be_more || (must_arm && has_armed && !wakes.is_empty()) {
@@ -309,8 +309,9 @@ impl Shared {
             }
             // Once the lock was let go, the time of the turn may be long ago. Read before the alarm
             // is taken: should the clock panic, the alarm is still there.
+            let latest = state.time.latest();
             let read = now.take().unwrap_or_else(|| self.clock.now());
-            let Some(mut moved) = state.alarms.take_move(wanted) else { break };
+            let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
             drop(state);
             let delay = moved.until.map(|until| until.saturating_duration_since(read));
             let answer = unwind.catch(|| moved.alarm.arm(delay));
@@ -446,7 +447,7 @@ impl State {
             || self.sleepers.must_wake()
             || self.long_waits.as_ref().is_some_and(LongWaits::must_tell)
             || self.alarms.any_lost();
-        !must_wake && !self.alarms.must_move(|| self.wanted())
+        !must_wake && !self.alarms.must_move(self.time.latest(), || self.wanted())
     }
 
     /// Takes out the wakers of those who are to be woken; says whether there may be more.

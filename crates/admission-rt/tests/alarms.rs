@@ -33,10 +33,55 @@ fn an_alarm_moves_in_both_directions_and_only_if_it_must() {
     drop(a2);
     world.advance_to(10_000);
     drop(a1.ready().unwrap());
-    // At 550 the grant of b1 is out for 200 ms; its start brings the next of b; then a alone.
-    let expected = [Some(10_000), Some(550), Some(750), Some(1_050), Some(10_000)];
+    // At 550 the grant of b1 is out for 200 ms. What was wanted after its start was later (the next of b,
+    // then a alone), so the alarm stayed, and rang once for nothing.
+    let expected = [Some(10_000), Some(550), Some(750), Some(10_000)];
     assert_eq!(world.arms(), expected, "what has rung need not be disarmed");
     assert_eq!(world.armed(), None);
+}
+
+// rules T3, T6
+#[test]
+fn an_alarm_that_is_too_early_stays_until_it_rings_or_its_time_has_passed() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.interval(ms(100))).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    drop(a.try_acquire().unwrap());
+    let mut waiting = Task::waiting(a.acquire());
+    a.cooldown(ms(500)).unwrap();
+    assert_eq!(world.armed(), Some(100), "too early is not worth a move");
+    world.advance_to(100);
+    assert_eq!((world.armed(), waiting.wakes()), (Some(500), 0), "it rang for nothing, once");
+    a.cooldown(ms(900)).unwrap();
+    assert_eq!(world.armed(), Some(500));
+    // It never rings: whoever comes first once its time has passed sets it for what is wanted.
+    world.set(499);
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 1, 0), Some(500)));
+    world.set(500);
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 1, 0), Some(1_000)));
+    world.advance_to(1_000);
+    drop(waiting.ready().unwrap());
+    assert_eq!(world.arms(), [Some(100), Some(500), Some(1_000)]);
+}
+
+// rule T6
+#[test]
+fn an_alarm_whose_time_has_passed_is_not_left_where_time_changes_nothing() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().max_concurrent(1).provider("a", |p| p).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let mut first = Task::waiting(a.acquire());
+    let second = Task::waiting(a.acquire());
+    drop(permit);
+    assert_eq!(world.armed(), Some(200), "the grant may have to be taken back");
+    let permit = first.ready().unwrap();
+    assert_eq!(world.armed(), Some(200));
+    world.set(200);
+    assert_eq!((admission.counts(), world.armed()), (counts(1, 1, 0), None));
+    drop((permit, second));
 }
 
 // rule T6

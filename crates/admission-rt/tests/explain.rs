@@ -39,6 +39,7 @@ fn the_alarm_is_set_for_the_report_and_for_nothing_when_nobody_waits() {
     assert_eq!(*told.lock().unwrap(), [Some(1.into())]);
     assert_eq!(world.armed(), Some(70));
     drop(second);
+    world.advance_to(70);
     assert_eq!(world.armed(), None, "nobody is left to be reported");
     world.advance_to(1_000);
     assert_eq!(told.lock().unwrap().len(), 1, "once per call");
