@@ -38,6 +38,13 @@ use crate::{ChangeError, Limits, Scope, SettleError};
 /// How often it is looked whether a turn is over before going to sleep: some microseconds in all.
 const LOOKS: u32 = 7;
 
+/// So many times one turn sets alarms without delay. Whoever is at it longer has an alarm that rings while it
+/// is being set, by a clock that does not move meanwhile: a coarse one, or one that stands still until this
+/// turn is over.
+const IN_A_ROW: u32 = 8;
+/// Then it is set for this much later at least, and rings when the turn is over.
+const A_LITTLE_LATER: Duration = Duration::from_millis(1);
+
 /// One coordinator.
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -285,7 +292,7 @@ impl Shared {
         wakes.push(first);
         let mut gone = Sightings::new();
         let mut long = Vec::new();
-        let mut has_armed = false;
+        let mut armed = 0_u32;
         loop {
             let may_be_more = state.drain(event.take(), &mut wakes, &mut gone);
             if let Some(long_waits) = &mut state.long_waits {
@@ -295,7 +302,7 @@ impl Shared {
             let must_arm = state.alarms.must_move(state.time.latest(), || wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
             // wait for that.
-            if may_be_more || (must_arm && has_armed && !wakes.is_empty()) {
+            if may_be_more || (must_arm && armed > 0 && !wakes.is_empty()) {
                 drop(state);
                 self.guests.note(&mut gone);
                 wakes.wake(&mut unwind);
@@ -313,9 +320,10 @@ impl Shared {
             let read = now.take().unwrap_or_else(|| self.clock.now());
             let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
             drop(state);
-            let delay = moved.until.map(|until| until.saturating_duration_since(read));
+            let least = if armed < IN_A_ROW { Duration::ZERO } else { A_LITTLE_LATER };
+            let delay = moved.until.map(|until| until.saturating_duration_since(read).max(least));
             let answer = unwind.catch(|| moved.alarm.arm(delay));
-            has_armed = true;
+            armed += 1;
             state = self.lock();
             let spare = state.alarms.put_back(moved, answer != Some(Ok(())));
             if spare.is_some() {

@@ -107,6 +107,8 @@ pub(crate) struct World {
     pub(crate) bursts: AtomicBool,
     /// Whether alarms ring from inside `arm` when they are due at once.
     pub(crate) rings_inside: AtomicUsize,
+    /// Alarms for less than so many nanoseconds ring from inside `arm`.
+    pub(crate) rings_below: AtomicU64,
     /// What happens inside the next `arm`.
     pub(crate) inside: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What happens when the runtime is next asked for: between the two turns of a first poll.
@@ -150,6 +152,11 @@ impl Alarm for HandAlarm {
         }
         if due.is_some() && self.world.rings_inside.load(Ordering::SeqCst) > 0 {
             self.world.rings_inside.fetch_sub(1, Ordering::SeqCst);
+            self.face.state.lock().unwrap().due = None;
+            self.face.bell.ring();
+        }
+        let least = Duration::from_nanos(self.world.rings_below.load(Ordering::SeqCst));
+        if delay.is_some_and(|delay| delay < least) {
             self.face.state.lock().unwrap().due = None;
             self.face.bell.ring();
         }
@@ -202,6 +209,7 @@ impl World {
             breaks: AtomicBool::new(false),
             bursts: AtomicBool::new(false),
             rings_inside: AtomicUsize::new(0),
+            rings_below: AtomicU64::new(0),
             inside: Mutex::default(),
             when_asked: Mutex::default(),
             tasks: Mutex::default(),
