@@ -80,9 +80,9 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "L4",
         what: "the first pacer of a scope alone is asked",
-        file: VERDICT,
-        right: "scope.pacers.iter().enumerate()",
-        wrong: "scope.pacers.iter().enumerate().take(1)",
+        file: SCOPE,
+        right: "self.pacers.iter_mut().enumerate()",
+        wrong: "self.pacers.iter_mut().enumerate().take(1)",
         test: in_core("rules", "all_pacers_of_a_scope_agree"),
     },
     Fault {
