@@ -19,11 +19,11 @@ pub struct Tally {
     pub events: [u32; 4],
     /// Answers to a step: start, wait, give up, running, gone.
     pub steps: [u32; 5],
-    /// Refusals, in the order of [`REASONS`].
+    /// Refusals, in the order of `REASONS`.
     pub reasons: [u32; REASONS.len()],
-    /// What held back those that were refused or explained, in the order of [`HOLDS`].
+    /// What held back those that were refused or explained, in the order of `HOLDS`.
     pub holds: [u32; HOLDS.len()],
-    /// Changes that were not made, in the order of [`CHANGES`].
+    /// Changes that were not made, in the order of `CHANGES`.
     pub changes: [u32; CHANGES.len()],
 }
 
