@@ -314,10 +314,10 @@ impl Shared {
             if !must_arm {
                 break;
             }
-            // Once the lock was let go, the time of the turn may be long ago. Read before the alarm
-            // is taken: should the clock panic, the alarm is still there.
+            // Once the lock was let go, the time of the turn may be long ago. Should the clock panic, those
+            // who are to be woken are, all the same, and the alarm is set by the last reading.
             let latest = state.time.latest();
-            let read = now.take().unwrap_or_else(|| self.clock.now());
+            let read = now.take().or_else(|| unwind.catch(|| self.clock.now())).unwrap_or(latest);
             let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
             drop(state);
             let least = if armed < IN_A_ROW { Duration::ZERO } else { A_LITTLE_LATER };
@@ -377,7 +377,8 @@ impl Shared {
     }
 }
 
-/// A panic under the lock can only come from the clock, before anything was done.
+/// A panic under the lock can only come from the clock, before anything was done: the reading that is made
+/// later in a turn is caught.
 fn unpoisoned(poisoned: PoisonError<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
     poisoned.into_inner()
 }
