@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
 
-use crate::alarms::{Alarms, Booked, Host};
+use crate::alarms::{Alarms, Booked, Host, Wanted};
 use crate::bell::Bell;
 use crate::guests::{Guests, Sightings, Target};
 use crate::in_force::InForce;
@@ -412,8 +412,8 @@ impl State {
         self.core.watch_idle(self.idle.waiting() > 0);
     }
 
-    /// When time alone next changes something.
-    fn wanted(&self) -> Option<Instant> {
+    /// What alarms are for now.
+    fn wanted(&self) -> Wanted {
         let mut at = self.core.poll_timeout().unwrap_or(Instant::NEVER);
         if let Some(sleeper) = self.sleepers.next() {
             at = at.min(sleeper);
@@ -421,7 +421,7 @@ impl State {
         if let Some(long_wait) = self.long_waits.as_ref().and_then(LongWaits::next) {
             at = at.min(long_wait);
         }
-        (at < Instant::NEVER).then_some(at)
+        Wanted { at: (at < Instant::NEVER).then_some(at), is_any_queued: self.core.counts().queued > 0 }
     }
 
     /// Whether anybody waits for something that no ticket is about.
