@@ -400,7 +400,12 @@ impl Admit {
     #[inline]
     fn start(&mut self) -> Option<Permit> {
         let Stage::Waiting { ticket, .. } = self.stage else { return None };
-        let rare = self.rare.take().and_then(Rare::of_running);
+        if let Some(rare) = &mut self.rare {
+            // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
+            // not go then.
+            rare.forget_signal();
+        }
+        let rare = self.rare.take().filter(|rare| rare.is_kept());
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
         Some(Permit::new(shared, ticket, rare))
