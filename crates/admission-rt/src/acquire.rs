@@ -201,7 +201,7 @@ impl Admit {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
         // Looked at before submitting, and once more right before a start (rules W3, S3).
-        if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, None) = (&self.stage, self.look()) {
+        if matches!(self.stage, Stage::Lazy { .. } | Stage::LazyKey { .. }) && self.look().is_none() {
             let mut told = None;
             return match self.submit(|request| request, &mut told) {
                 Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
