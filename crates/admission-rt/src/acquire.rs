@@ -201,7 +201,7 @@ impl Admit {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
         // Looked at before submitting, and once more right before a start (rules W3, S3).
-        if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, None) = (&self.stage, self.look()) {
+        if matches!(self.stage, Stage::Lazy { .. } | Stage::LazyKey { .. }) && self.look().is_none() {
             let mut told = None;
             return match self.submit(|request| request, &mut told) {
                 Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
@@ -400,7 +400,12 @@ impl Admit {
     #[inline]
     fn start(&mut self) -> Option<Permit> {
         let Stage::Waiting { ticket, .. } = self.stage else { return None };
-        let rare = self.rare.take().and_then(Rare::of_running);
+        if let Some(rare) = &mut self.rare {
+            // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
+            // not go then.
+            rare.forget_signal();
+        }
+        let rare = self.rare.take().filter(|rare| rare.is_kept());
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
         Some(Permit::new(shared, ticket, rare))

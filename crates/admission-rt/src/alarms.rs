@@ -67,6 +67,16 @@ pub(crate) enum Booked {
     Full,
 }
 
+/// What alarms are for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// When time alone next changes something.
+    pub(crate) at: Option<Instant>,
+    /// Whether a call waits. If none does and time changes nothing, no alarm is set (rule T6), whoever else
+    /// counts on it.
+    pub(crate) is_any_queued: bool,
+}
+
 /// An alarm that must move, taken out of the table to be armed outside the lock. While it is out it
 /// counts as not there, so nobody else moves it.
 pub(crate) struct Move {
@@ -210,16 +220,16 @@ impl Alarms {
         }
     }
 
-    /// Whether any alarm must move, if it is `now` and `wanted` says when time next changes something. It
-    /// is asked only if somebody waits.
+    /// Whether any alarm must move, if it is `now` and `wanted` says what for. It is asked only if somebody
+    /// waits.
     #[inline]
-    pub(crate) fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
+    pub(crate) fn must_move(&self, now: Instant, wanted: impl Fn() -> Wanted) -> bool {
         self.entries.iter().any(|entry| entry.must_move(now, &wanted))
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
     /// that is noted here and not lost.
-    pub(crate) fn take_move(&mut self, now: Instant, wanted: Option<Instant>) -> Option<Move> {
+    pub(crate) fn take_move(&mut self, now: Instant, wanted: Wanted) -> Option<Move> {
         let place = self.entries.iter().position(|entry| entry.must_move(now, || wanted))?;
         let entry = &mut self.entries[place];
         let until = entry.target(|| wanted);
@@ -253,18 +263,18 @@ impl Alarms {
 
 impl Entry {
     /// An alarm that nobody counts on is set for nothing.
-    fn target(&self, wanted: impl Fn() -> Option<Instant>) -> Option<Instant> {
-        if self.waiting > 0 { wanted() } else { None }
+    fn target(&self, wanted: impl Fn() -> Wanted) -> Option<Instant> {
+        if self.waiting > 0 { wanted().at } else { None }
     }
 
-    /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it: it
-    /// rings for nothing once (rule T3), and is then set for what is wanted. A queue that moves fast has
-    /// another grant to watch with every turn, and would move the alarm as often.
+    /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it and there is
+    /// such an instant or a queue: it rings for nothing once (rule T3), and is then set for what is wanted. A
+    /// queue that moves fast has another grant to watch with every turn, and would move the alarm as often.
     ///
     /// One whose instant has passed is as good as not set. It is late, or it will never ring: whatever turn
     /// comes first does what was due, and sets it for what is next.
     #[inline]
-    fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
+    fn must_move(&self, now: Instant, wanted: impl Fn() -> Wanted) -> bool {
         if self.dead || self.alarm.is_none() {
             return false;
         }
@@ -272,8 +282,8 @@ impl Entry {
             None => self.target(wanted).is_some(),
             Some(_) if self.waiting == 0 => true,
             Some(armed) => match wanted() {
-                Some(wanted) => wanted < armed || (armed <= now && now < wanted),
-                None => armed <= now,
+                Wanted { at: Some(wanted), .. } => wanted < armed || (armed <= now && now < wanted),
+                Wanted { at: None, is_any_queued } => armed <= now || !is_any_queued,
             },
         }
     }

@@ -206,12 +206,16 @@ impl Rare {
         }
     }
 
-    /// What is left when the call starts: nothing, unless it holds a number that the running call uses.
+    /// Whether it holds a number that the running call uses.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.key.is_some() || self.guest.is_some()
+    }
+
+    /// The call starts, and its signal is no affair of its any more.
     #[inline(never)]
-    pub(crate) fn of_running(mut self: Box<Self>) -> Option<Box<Self>> {
+    pub(crate) fn forget_signal(&mut self) {
         self.leave();
         self.signal = None;
-        (self.key.is_some() || self.guest.is_some()).then_some(self)
     }
 
     /// Listens to the signal no more.

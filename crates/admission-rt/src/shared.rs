@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
 
-use crate::alarms::{Alarms, Booked, Host};
+use crate::alarms::{Alarms, Booked, Host, Wanted};
 use crate::bell::Bell;
 use crate::guests::{Guests, Sightings, Target};
 use crate::in_force::InForce;
@@ -314,10 +314,10 @@ impl Shared {
             if !must_arm {
                 break;
             }
-            // Once the lock was let go, the time of the turn may be long ago. Read before the alarm
-            // is taken: should the clock panic, the alarm is still there.
+            // Once the lock was let go, the time of the turn may be long ago. Should the clock panic, those
+            // who are to be woken are, all the same, and the alarm is set by the last reading.
             let latest = state.time.latest();
-            let read = now.take().unwrap_or_else(|| self.clock.now());
+            let read = now.take().or_else(|| unwind.catch(|| self.clock.now())).unwrap_or(latest);
             let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
             drop(state);
             let least = if armed < IN_A_ROW { Duration::ZERO } else { A_LITTLE_LATER };
@@ -377,7 +377,8 @@ impl Shared {
     }
 }
 
-/// A panic under the lock can only come from the clock, before anything was done.
+/// A panic under the lock can only come from the clock, before anything was done: the reading that is made
+/// later in a turn is caught.
 fn unpoisoned(poisoned: PoisonError<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
     poisoned.into_inner()
 }
@@ -411,8 +412,8 @@ impl State {
         self.core.watch_idle(self.idle.waiting() > 0);
     }
 
-    /// When time alone next changes something.
-    fn wanted(&self) -> Option<Instant> {
+    /// What alarms are for now.
+    fn wanted(&self) -> Wanted {
         let mut at = self.core.poll_timeout().unwrap_or(Instant::NEVER);
         if let Some(sleeper) = self.sleepers.next() {
             at = at.min(sleeper);
@@ -420,7 +421,7 @@ impl State {
         if let Some(long_wait) = self.long_waits.as_ref().and_then(LongWaits::next) {
             at = at.min(long_wait);
         }
-        (at < Instant::NEVER).then_some(at)
+        Wanted { at: (at < Instant::NEVER).then_some(at), is_any_queued: self.core.counts().queued > 0 }
     }
 
     /// Whether anybody waits for something that no ticket is about.
