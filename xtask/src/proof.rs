@@ -190,7 +190,7 @@ impl Deny {
 }
 
 /// Whether cargo has this subcommand; if not, how to get it.
-fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
+pub(crate) fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
     let asked = Command::new(workspace::cargo())
         .args([name, "--version"])
         .stdout(Stdio::null())
@@ -204,7 +204,7 @@ fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
     }
 }
 
-fn asked(command: &mut Command) -> Result<String, String> {
+pub(crate) fn asked(command: &mut Command) -> Result<String, String> {
     let root = workspace::root()?;
     let output = command.current_dir(root).output().map_err(|error| format!("rustc: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
