@@ -49,9 +49,9 @@ pub(crate) struct Fuzz {
 pub(crate) struct Sanitize {
     /// Which
     sanitizer: Sanitizer,
-    /// Only this test program, such as `tokio_multi_thread`
+    /// Only this test program, such as `tokio_multi_thread`, or these
     #[arg(long, value_name = "NAME")]
-    test: Option<String>,
+    test: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -147,9 +147,9 @@ impl Sanitize {
         let machine = machine.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         let libraries = asked(Command::new("rustc").args(["--print", "target-libdir"]))?;
         let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", machine.to_uppercase().replace('-', "_"));
-        let tests = match &self.test {
-            Some(test) => format!("--test {test}"),
-            None => "--tests".to_owned(),
+        let tests = match &self.test[..] {
+            [] => "--tests".to_owned(),
+            tests => tests.iter().map(|test| format!("--test {test}")).collect::<Vec<_>>().join(" "),
         };
         let words = format!("test --no-fail-fast --target {machine} -p conformance -p admission-rt {tests}");
         let step = |name| Step::cargo(&words).env("RUSTC_BOOTSTRAP", "1").target_folder(name);
