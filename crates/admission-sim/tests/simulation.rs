@@ -33,3 +33,10 @@ fn a_seed_is_a_history() {
         assert_eq!(live(seed..seed + 1), live(seed..seed + 1));
     }
 }
+
+// rule L10: of all seeds up to half a million the one in which that could be told apart, by a millionth of a
+// millisecond between an interval that was over and the one that the template would have made of it.
+#[test]
+fn a_call_that_is_aborted_before_it_asks_makes_no_provider() {
+    assert!(live(71_000_572_642..71_000_572_643).started > 0);
+}

@@ -221,8 +221,8 @@ impl Observer {
 
     fn submit(&mut self, call: usize, seq: u64, now: u64) {
         let record = &self.calls[call];
-        // What names a unit that there is not makes no provider.
-        let made = match record.has_unknown_unit {
+        // What names a unit that there is not makes no provider, nor does what is aborted before it asks.
+        let made = match record.has_unknown_unit || record.fired {
             true => self.may_demand(record.provider),
             false => self.demand(record.provider, now),
         };
