@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use admission_rt::{AbortHandle, Attempt, OnAbort, Query, QueryStatus, Rejected, Retry};
+use admission_rt::{AbortHandle, Attempt, OnAbort, Query, QueryError, QueryStatus, Rejected, Retry};
 use common::{Admission, Provider, Task, World, counts, ms};
 
 type Act = Box<dyn FnOnce() + Send>;
@@ -178,6 +178,24 @@ fn a_source_that_is_dropped_from_its_own_poll_goes_when_the_poll_returns() {
     drop((query, waits));
     assert_eq!(witness.strong_count(), 0, "and nothing is left of it");
     assert_eq!(world.drop_tasks(), 0);
+}
+
+// rule W5
+#[test]
+fn a_backoff_that_panics_after_a_timeout_ends_its_cycle_and_nothing_else() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let policy = Retry::backoff(std::iter::from_fn(|| panic!("the backoff")).take(1));
+    let query = a.query::<()>("k").attempt_timeout(ms(5)).on_abort(OnAbort::Drop).retry(policy);
+    let query = query.build(|_| std::future::pending::<Result<(), ()>>());
+    let mut waits = Task::waiting(query.refresh());
+    world.run();
+    world.advance_to(5);
+    world.run();
+    assert!(matches!(waits.ready(), Err(QueryError::Panicked)));
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+    assert_eq!((world.armed(), world.drop_tasks()), (None, 0));
 }
 
 // rule W5
