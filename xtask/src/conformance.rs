@@ -62,12 +62,16 @@ pub(crate) fn page(workspace: &Workspace) -> String {
         }
         for fault in faults.iter().filter(|fault| fault.rule == rule.id) {
             page += &format!(
-                "\nIf {} (in `{}`, {} for {}), `{}` fails.\n",
+                "\nIf {} (in `{}`, {} for {}), `{}`{} fails.\n",
                 fault.what,
                 fault.file,
                 code(fault.wrong),
                 code(fault.right),
-                fault.test.name
+                fault.test.name,
+                match fault.test.race {
+                    "" => String::new(),
+                    race => format!(" ({race})"),
+                }
             );
         }
     }

@@ -22,6 +22,7 @@ use crate::workspace::{self, Workspace};
 
 mod async_layer;
 mod core;
+mod races;
 
 /// Plant a fault for each rule in turn, and see the rule's test fail
 #[derive(Args)]
@@ -32,6 +33,9 @@ pub(crate) struct Faults {
     /// Only those that a test of this package must notice; those of admission-core are the quickest
     #[arg(long, value_name = "PACKAGE")]
     package: Option<String>,
+    /// Only those that this test program must notice: `loom` and `shuttle` are the checkers of races
+    #[arg(long, value_name = "NAME")]
+    test: Option<String>,
     /// Only every N-th fault: a sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     every: usize,
@@ -64,40 +68,61 @@ pub(crate) struct Test {
     pub(crate) name: &'static str,
     /// What the compiler is told besides, if anything: such tests are built in a folder of their own.
     flags: &'static str,
+    /// The one race that a model checker is to run, if it is one that must notice.
+    pub(crate) race: &'static str,
 }
 
-/// Its package, its target, and the flags that it is built with.
-type Place = (&'static str, &'static str, &'static str);
+/// Its package, its target, the flags that it is built with, and the race.
+type Place = (&'static str, &'static str, &'static str, &'static str);
 
 impl Test {
+    /// Its name, and the race if it is one of several that the test runs.
+    pub(crate) fn told(self) -> String {
+        let Self { name, target, race, .. } = self;
+        if race.is_empty() { name.to_owned() } else { format!("{name} ({target}: {race})") }
+    }
+
     const fn place(self) -> Place {
-        (self.package, self.target, self.flags)
+        (self.package, self.target, self.flags, self.race)
     }
 }
 
 /// A test of the core's, in `crates/admission-core/tests`.
 const fn in_core(target: &'static str, name: &'static str) -> Test {
-    Test { package: "admission-core", target, name, flags: "" }
+    Test { package: "admission-core", target, name, flags: "", race: "" }
 }
 
 /// A test of the core's that counts steps.
 const fn in_steps(name: &'static str) -> Test {
-    Test { package: "admission-core", target: "flat", name, flags: "--cfg steps" }
+    Test { package: "admission-core", target: "flat", name, flags: "--cfg steps", race: "" }
 }
 
 /// A test of the async layer's, in `crates/admission-rt/tests`.
 const fn in_rt(target: &'static str, name: &'static str) -> Test {
-    Test { package: "admission-rt", target, name, flags: "" }
+    Test { package: "admission-rt", target, name, flags: "", race: "" }
 }
 
 /// A body of the conformance suite, on the virtual clock.
 const fn in_suite(name: &'static str) -> Test {
-    Test { package: "conformance", target: "virtual_clock", name, flags: "" }
+    Test { package: "conformance", target: "virtual_clock", name, flags: "", race: "" }
+}
+
+/// A race of the async layer's, every order of whose steps loom tries.
+const fn in_loom(race: &'static str) -> Test {
+    let name = "every_order_of_steps_keeps_the_rules";
+    Test { package: "admission-rt", target: "loom", name, flags: "--cfg admission_loom", race }
+}
+
+/// The same race, of which shuttle draws many orders.
+const fn in_shuttle(race: &'static str) -> Test {
+    let name = "random_orders_of_steps_keep_the_rules";
+    Test { package: "admission-rt", target: "shuttle", name, flags: "--cfg admission_shuttle", race }
 }
 
 /// Every fault, in the order of the rules.
 pub(crate) fn all() -> Vec<Fault> {
-    let mut all: Vec<Fault> = core::FAULTS.iter().chain(async_layer::FAULTS).copied().collect();
+    let mut all: Vec<Fault> =
+        core::FAULTS.iter().chain(async_layer::FAULTS).chain(races::FAULTS).copied().collect();
     all.sort_by_key(place_of);
     all
 }
@@ -118,7 +143,8 @@ impl Faults {
         }
         if self.list {
             for fault in &faults {
-                println!("{:<4} {} ({}): {}", fault.rule, fault.what, fault.file, fault.test.name);
+                let Fault { rule, what, file, test, .. } = fault;
+                println!("{rule:<4} {what} ({file}): {}", test.told());
             }
             return Ok(());
         }
@@ -150,6 +176,7 @@ impl Faults {
         let is_asked_for = |fault: &Fault| {
             (self.rule.is_empty() || self.rule.iter().any(|rule| rule == fault.rule))
                 && self.package.as_ref().is_none_or(|package| fault.test.package == package)
+                && self.test.as_ref().is_none_or(|test| fault.test.target == test)
         };
         all().into_iter().filter(is_asked_for).step_by(self.every.max(1)).collect()
     }
@@ -187,7 +214,8 @@ impl Copy {
         targets.sort_unstable();
         targets.dedup();
         for place in targets {
-            println!("without any fault: {}, {}", place.0, place.1);
+            let (package, target, _, race) = place;
+            println!("without any fault: {package}, {target} {race}");
             let tests = faults.iter().map(|fault| fault.test).filter(|test| test.place() == place);
             let mut names: Vec<_> = tests.map(|test| test.name).collect();
             names.sort_unstable();
@@ -226,11 +254,11 @@ impl Copy {
     /// Builds a target, then runs these tests of it; whether they passed, or nothing if they did not end.
     fn test(
         &self,
-        (package, target, flags): Place,
+        (package, target, flags, race): Place,
         names: &[&str],
         patience: Duration,
     ) -> Result<(Option<bool>, String), String> {
-        let build = if flags.is_empty() { "plain" } else { "flagged" };
+        let build = if flags.is_empty() { "plain" } else { flags.trim_start_matches("--cfg ") };
         // A fault may leave something unused.
         let flags = format!("--cap-lints=allow {flags}");
         let cargo = |more: &[&str]| {
@@ -242,6 +270,7 @@ impl Copy {
                 .env("CARGO_TERM_COLOR", "never")
                 // Nobody debugs them, and they link sooner.
                 .env("CARGO_PROFILE_DEV_DEBUG", "0")
+                .env("RACE", race)
                 .env("RUSTFLAGS", &flags);
             command
         };
@@ -308,7 +337,7 @@ mod tests {
 
     fn chosen(rules: &[&str], package: Option<&str>, every: usize) -> Vec<Fault> {
         let rule = rules.iter().map(|&rule| rule.to_owned()).collect();
-        Faults { rule, package: package.map(str::to_owned), every, list: false }.chosen()
+        Faults { rule, package: package.map(str::to_owned), test: None, every, list: false }.chosen()
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod bench;
 mod check;
 mod ci;
 mod conformance;
+mod coverage;
 mod faults;
 mod machines;
 mod proof;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(chore) => chore.run(),
         Chore::Sanitize(chore) => chore.run(),
         Chore::Deny(chore) => chore.run(),
+        Chore::Coverage(chore) => chore.run(),
         Chore::Soak(chore) => chore.run(),
     };
     match outcome {
@@ -81,5 +83,6 @@ enum Chore {
     Fuzz(proof::Fuzz),
     Sanitize(proof::Sanitize),
     Deny(proof::Deny),
+    Coverage(coverage::Coverage),
     Soak(soak::Soak),
 }

@@ -49,9 +49,9 @@ pub(crate) struct Fuzz {
 pub(crate) struct Sanitize {
     /// Which
     sanitizer: Sanitizer,
-    /// Only this test program, such as `tokio_multi_thread`
+    /// Only this test program, such as `tokio_multi_thread`, or these
     #[arg(long, value_name = "NAME")]
-    test: Option<String>,
+    test: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -147,9 +147,9 @@ impl Sanitize {
         let machine = machine.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         let libraries = asked(Command::new("rustc").args(["--print", "target-libdir"]))?;
         let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", machine.to_uppercase().replace('-', "_"));
-        let tests = match &self.test {
-            Some(test) => format!("--test {test}"),
-            None => "--tests".to_owned(),
+        let tests = match &self.test[..] {
+            [] => "--tests".to_owned(),
+            tests => tests.iter().map(|test| format!("--test {test}")).collect::<Vec<_>>().join(" "),
         };
         let words = format!("test --no-fail-fast --target {machine} -p conformance -p admission-rt {tests}");
         let step = |name| Step::cargo(&words).env("RUSTC_BOOTSTRAP", "1").target_folder(name);
@@ -190,7 +190,7 @@ impl Deny {
 }
 
 /// Whether cargo has this subcommand; if not, how to get it.
-fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
+pub(crate) fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
     let asked = Command::new(workspace::cargo())
         .args([name, "--version"])
         .stdout(Stdio::null())
@@ -204,7 +204,7 @@ fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
     }
 }
 
-fn asked(command: &mut Command) -> Result<String, String> {
+pub(crate) fn asked(command: &mut Command) -> Result<String, String> {
     let root = workspace::root()?;
     let output = command.current_dir(root).output().map_err(|error| format!("rustc: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

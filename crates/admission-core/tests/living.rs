@@ -451,6 +451,21 @@ fn a_removed_providers_tickets_are_rejected() {
     assert_eq!(play.refuses(7, &ask(A)).reason, Reason::UnknownProvider);
 }
 
+// rules W4, L10
+#[test]
+fn a_grant_that_is_removed_after_close_ends_as_closed() {
+    let mut play = Play::new(free(), &[conc(1)]);
+    let first = play.starts(0, &ask(A));
+    let second = play.queues(0, &ask(A));
+    play.settle(1, first);
+    play.granted(&[second]);
+    play.close(2);
+    assert_eq!(play.counts(), (0, 0, 1), "it may still start");
+    play.remove(3, A);
+    assert_eq!(play.counts(), (0, 0, 0));
+    assert_eq!(play.gives_up(3, second).reason, Reason::Closed);
+}
+
 // rules L10, L8, W7: its running calls go on, and hold the client's slot and their key
 #[test]
 fn a_removed_providers_calls_go_on() {

@@ -288,3 +288,63 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::runtime::{Clock, Dead, SystemClock};
+
+    struct Nowhere;
+
+    impl Alarm for Nowhere {
+        fn arm(&mut self, _: Option<std::time::Duration>) -> Result<(), Dead> {
+            Err(Dead)
+        }
+    }
+
+    impl Runtime for Nowhere {
+        type Alarm = Self;
+
+        fn clock() -> Arc<dyn Clock> {
+            Arc::new(SystemClock::new())
+        }
+
+        fn current() -> Option<RuntimeId> {
+            None
+        }
+
+        fn alarm(_: Bell) -> Self {
+            Self
+        }
+    }
+
+    // rule W5
+    #[test]
+    fn more_runtimes_than_can_be_told_apart_are_refused_until_one_ends() {
+        let runtime = |number| RuntimeId::new::<Nowhere>(number);
+        let most = Booking::PLACES as u64;
+        let mut alarms = Alarms::new();
+        // As if each had booked in its turn, without a look at all the others.
+        for number in 0..most {
+            let mut one = Alarms { made: number, ..Alarms::new() };
+            one.book(&mut Booking::default(), runtime(number));
+            alarms.entries.append(&mut one.entries);
+        }
+        alarms.made = most;
+        let mut booking = Booking::NONE;
+        assert!(matches!(alarms.book(&mut booking, runtime(most)), Booked::Full));
+        assert!(booking == Booking::NONE, "it is counted nowhere");
+        let mut last = Booking::NONE;
+        assert!(matches!(alarms.book(&mut last, runtime(most - 1)), Booked::Done));
+        assert!(last.is_counted(), "who is known has its place");
+        // One ends, and when whoever counted on it has been told, there is room.
+        alarms.lose(7);
+        let Some((lost, _)) = alarms.next_lost() else { panic!("somebody counts on it") };
+        alarms.end(&mut lost.clone());
+        alarms.told(lost, 0, true);
+        assert!(matches!(alarms.book(&mut booking, runtime(most)), Booked::Make(_, None)));
+        assert!(booking == lost, "the place of the one that ended");
+    }
+}

@@ -361,6 +361,17 @@ mod tests {
 
     // rule L10
     #[test]
+    fn where_no_number_is_left_there_is_no_name() {
+        let shared = shared();
+        let guests = Guests::new(u32::MAX - 2);
+        let [a, b] = ["a", "b"].map(|name| guests.find(&shared, name, true).unwrap());
+        assert_ne!(a.id, b.id);
+        assert!(guests.find(&shared, "c", true).is_none());
+        assert_eq!(guests.find(&shared, "a", true).unwrap().id, a.id, "who has one keeps it");
+    }
+
+    // rule L10
+    #[test]
     fn a_crowd_leaves_no_room_behind() {
         let shared = shared();
         let crowd: Vec<_> = (0..1_000).map(|n| guest(&shared, &n.to_string())).collect();

@@ -44,6 +44,8 @@ enum Call {
         seen: usize,
         since: u64,
         place: usize,
+        /// While it is granted: the places of those who had been told to come by then, and had not.
+        passes: Option<Vec<usize>>,
     },
     Runs(Permit),
     Over,
@@ -139,12 +141,12 @@ impl House {
     }
 
     fn poll(&mut self, nth: usize) {
-        let (mut task, since, place) = match std::mem::replace(&mut self.calls[nth], Call::Over) {
+        let (mut task, since, place, passes) = match std::mem::replace(&mut self.calls[nth], Call::Over) {
             Call::Lazy(task) => {
                 self.came += 1;
-                (task, self.now, self.came)
+                (task, self.now, self.came, None)
             }
-            Call::Waits { task, since, place, .. } => (task, since, place),
+            Call::Waits { task, since, place, passes, .. } => (task, since, place, passes),
             other => {
                 self.calls[nth] = other;
                 return;
@@ -157,10 +159,10 @@ impl House {
                 assert!(!(nth == 2 && self.is_aborted), "rule W3: it waits, although it is aborted");
                 let over = since + TIMEOUT * 1_000_000;
                 assert!(nth != 1 || self.now <= over, "rule W2: it waits past its deadline");
-                Call::Waits { task, seen, since, place }
+                Call::Waits { task, seen, since, place, passes: None }
             }
             Poll::Ready(Ok(permit)) => {
-                self.may_start(place);
+                self.may_start(place, &passes.unwrap_or_default());
                 Call::Runs(permit)
             }
             Poll::Ready(Err(rejected)) => {
@@ -170,13 +172,14 @@ impl House {
         };
     }
 
-    /// Rules L1, E2: nobody runs, and whoever is older and waits was passed over.
-    fn may_start(&self, place: usize) {
+    /// Rules L1, E2: nobody runs, and whoever is older and waits was passed over, now or when this one was granted.
+    fn may_start(&self, place: usize, passes: &[usize]) {
         for call in &self.calls {
             match call {
                 Call::Runs(_) => panic!("rule L1: two run at once"),
                 Call::Waits { task, seen, place: older, .. } if *older < place => {
-                    assert!(task.wakes() > *seen, "rule E2: an older one waits, and was not told to come");
+                    let is_passed = task.wakes() > *seen || passes.contains(older);
+                    assert!(is_passed, "rule E2: an older one waits, and was not told to come");
                 }
                 _ => {}
             }
@@ -194,8 +197,8 @@ impl House {
         assert!(fits, "refused without cause: {why:?}");
     }
 
-    /// What is true at any moment.
-    fn check(&self) {
+    /// What is true at any moment; notes whom a grant has passed.
+    fn check(&mut self) {
         let here = |is: fn(&Call) -> bool| self.calls.iter().filter(|call| is(call)).count() as u32;
         let waiting = here(|call| matches!(call, Call::Waits { .. }));
         let woken = here(|call| matches!(call, Call::Waits { task, seen, .. } if task.wakes() > *seen));
@@ -221,6 +224,16 @@ impl House {
             assert_eq!(armed, None, "rule T6");
         }
         assert!(armed.is_none_or(|at| at > self.now), "rule T6: an alarm that is not in the future");
+        let told = self.calls.iter().filter_map(|call| match call {
+            Call::Waits { task, seen, place, .. } if task.wakes() > *seen => Some(*place),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        for call in &mut self.calls {
+            let Call::Waits { task, passes, .. } = call else { continue };
+            let is_granted = task.future.explain().is_some_and(|waiting| waiting.is_granted);
+            *passes = is_granted.then(|| passes.take().unwrap_or_else(|| told.clone()));
+        }
     }
 
     /// From here on everybody does as they should: all end, and nothing is left.

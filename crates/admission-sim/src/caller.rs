@@ -22,6 +22,7 @@ use crate::world::with_world;
 pub(crate) enum Planned {
     Waker,
     Operation,
+    Predicate,
     Destructor,
     Closure,
 }
@@ -45,6 +46,7 @@ pub(crate) struct Caller {
     pub(crate) started: Cell<Option<u64>>,
     pub(crate) is_done: Cell<bool>,
     pub(crate) panics: Cell<bool>,
+    pub(crate) panics_in_predicate: Cell<bool>,
     pub(crate) panics_in_drop: Cell<bool>,
     pub(crate) panics_in_wake: Cell<bool>,
     pub(crate) reentries: RefCell<Vec<Reentry>>,
@@ -79,6 +81,7 @@ impl Caller {
             started: Cell::new(None),
             is_done: Cell::new(false),
             panics: Cell::new(false),
+            panics_in_predicate: Cell::new(false),
             panics_in_drop: Cell::new(false),
             panics_in_wake: Cell::new(false),
             reentries: RefCell::default(),

@@ -211,6 +211,9 @@ impl History {
             }
             Step::PanicInWake(who) => self.mark(who, |world, n| world.caller(n).panics_in_wake.set(true)),
             Step::PanicInOperation(who) => self.mark(who, |world, n| world.caller(n).panics.set(true)),
+            Step::PanicInPredicate(who) => {
+                self.mark(who, |world, n| world.caller(n).panics_in_predicate.set(true))
+            }
             Step::PanicInDestructor(who) => {
                 self.mark(who, |world, n| world.caller(n).panics_in_drop.set(true))
             }

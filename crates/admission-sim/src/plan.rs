@@ -51,6 +51,8 @@ pub(crate) enum How {
     Acquire,
     Enqueue,
     Run,
+    /// Like a run, by an operation that fails and is not tried again.
+    Retry,
     TryAcquire,
 }
 
@@ -95,6 +97,7 @@ pub(crate) enum Step {
     InWake(usize, Reentry),
     PanicInWake(usize),
     PanicInOperation(usize),
+    PanicInPredicate(usize),
     PanicInDestructor(usize),
     PanicInClosure(Option<usize>),
     Timers(usize, Lie, u32),
@@ -194,6 +197,7 @@ fn draw_step(
         57..=60 => Step::Neglect(who),
         61..=63 => Step::Attend(who),
         64..=65 if may_leak => Step::Forget(who),
+        65 => Step::PanicInPredicate(who),
         66 => Step::PollOutside(who),
         67..=73 => Step::InWake(who, Reentry::draw(dice, callers, name, may_close)),
         74..=75 => Step::PanicInWake(who),
@@ -259,7 +263,7 @@ impl Reentry {
 
 impl CallSpec {
     fn draw(dice: &mut Dice, setup: &Setup) -> Self {
-        let mut how = dice.pick(&[How::Acquire, How::Acquire, How::Run, How::Run, How::Run, How::Enqueue]);
+        let mut how = dice.pick(&[How::Acquire, How::Acquire, How::Run, How::Run, How::Retry, How::Enqueue]);
         if dice.percent(10) {
             how = How::TryAcquire;
         }
@@ -313,6 +317,7 @@ impl fmt::Display for CallSpec {
             How::Acquire => "acquire",
             How::Enqueue => "enqueue",
             How::Run => "run",
+            How::Retry => "retry and run",
             How::TryAcquire => "try_acquire",
         };
         write!(f, "{how} p{}", self.provider)?;
@@ -375,6 +380,7 @@ impl fmt::Display for Step {
             Self::InWake(who, what) => write!(f, "caller {who}: its waker will {what:?}"),
             Self::PanicInWake(who) => write!(f, "caller {who}: its waker will panic"),
             Self::PanicInOperation(who) => write!(f, "caller {who}: its operation will panic"),
+            Self::PanicInPredicate(who) => write!(f, "caller {who}: its retry predicate will panic"),
             Self::PanicInDestructor(who) => write!(f, "caller {who}: its operation's destructor will panic"),
             Self::PanicInClosure(scope) => {
                 write!(f, "{}: a closure panics that should say limits", scope_name(*scope))

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use admission_rt::{AbortHandle, Permit, Rejected};
-use admission_testing::{Admission, Handle, Provider, Simulation, VirtualClock};
+use admission_rt::{AbortHandle, Permit, Rejected, Retry, RetryError};
+use admission_testing::{Admission, Call, Handle, Provider, Simulation, VirtualClock};
 
 use crate::caller::{Awaited, Caller, Operation, Planned, Slot, Source};
 use crate::clock::SkewedClock;
@@ -253,6 +254,7 @@ impl World {
         match spec.how {
             How::Acquire => caller.slot.replace(Slot::Acquire(call.acquire())),
             How::Run => caller.slot.replace(Slot::Run(Box::pin(call.run(move || Operation::begin(n))))),
+            How::Retry => caller.slot.replace(Slot::Run(Box::pin(retried(call, n)))),
             How::Enqueue => {
                 self.observer.borrow_mut().begins(n, self.now());
                 let acquire = self.within(spec.runtime, || self.guarded(|| call.enqueue()));
@@ -393,8 +395,10 @@ impl World {
                 Err(payload) => match self.caught(&*payload) {
                     Some(Planned::Waker) => self.observer.borrow_mut().nested += 1,
                     planned => {
-                        if planned == Some(Planned::Operation) {
-                            self.note(Fault::PanicInOperation);
+                        match planned {
+                            Some(Planned::Operation) => self.note(Fault::PanicInOperation),
+                            Some(Planned::Predicate) => self.note(Fault::PanicInPredicate),
+                            _ => {}
                         }
                         caller.put(Slot::Nothing);
                         let _ = self.guarded(|| drop(slot));
@@ -468,4 +472,29 @@ impl World {
             }
         });
     }
+}
+
+/// An operation that fails, of which a policy says that it is not tried again; or panics instead.
+fn retried(call: Call, n: usize) -> impl Future<Output = Result<(), Rejected>> {
+    struct Failed;
+    let policy = Retry::times(1).when(move |_: &Failed| {
+        if with_world(|world| world.caller(n).panics_in_predicate.take()) == Some(true) {
+            Planned::Predicate.panic();
+        }
+        false
+    });
+    let mut run = Box::pin(call.retry(policy).try_run(move |_| {
+        let operation = Operation::begin(n);
+        async move {
+            operation.await;
+            Err::<(), _>(Failed)
+        }
+    }));
+    // No `async` block: it would not be polled again after the panic of somebody else's waker.
+    poll_fn(move |cx| {
+        run.as_mut().poll(cx).map(|answer| match answer {
+            Err(RetryError::Rejected { rejected, .. }) => Err(rejected),
+            _ => Ok(()),
+        })
+    })
 }

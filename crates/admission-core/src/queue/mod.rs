@@ -218,12 +218,9 @@ impl Queue {
         self.newcomer_costs[unit.index() - 1]
     }
 
-    /// What a ticket costs in a unit.
+    /// What a ticket costs in a unit other than requests.
     pub(crate) fn cost(&self, index: u32, unit: UnitId) -> u64 {
-        match unit.index().checked_sub(1) {
-            None => 1,
-            Some(place) => self.costs[index as usize * self.more_units + place],
-        }
+        self.costs[index as usize * self.more_units + unit.index() - 1]
     }
 
     /// The oldest ticket that only limits can hold back at a provider, or [`NIL`].
@@ -277,8 +274,10 @@ impl Queue {
         self.places.insert_unique(hash(u64::from(provider)), place, |&place| hash_of(lanes, place));
     }
 
-    /// A provider that is not the configuration's, and has no ticket, goes: the last one takes its place.
+    /// A provider that is not the configuration's, and has no ticket, goes: the last one takes its place. None is
+    /// to be judged anew: whoever changed was judged in this call before.
     pub(crate) fn remove_provider(&mut self, place: u32) {
+        debug_assert!(!self.has_changed(), "a provider that is forgotten in the midst of a call");
         let last = self.lanes.len() as u32 - 1;
         if let Ok(entry) = self.places.find_entry(hash_of(&self.lanes, place), |&other| other == place) {
             entry.remove();
@@ -288,10 +287,6 @@ impl Queue {
             *moved = place;
         }
         self.lanes.swap_remove(place as usize);
-        self.changed.retain(|&changed| changed != place);
-        for changed in self.changed.iter_mut().filter(|changed| **changed == last) {
-            *changed = place;
-        }
     }
 
     /// How many providers there is room for in places that nobody has.

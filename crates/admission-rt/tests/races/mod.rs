@@ -28,6 +28,10 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("an alarm against a cancellation", alarm_against_cancel),
     ("an abort against a grant", abort_against_grant),
     ("an abort against a poll", abort_against_poll),
+    ("an abort against an enqueue", abort_against_enqueue),
+    ("an abort against a drop", abort_against_drop),
+    ("an abort against another", abort_against_abort),
+    ("a waiter that is dropped against a newcomer", drop_against_newcomer),
     ("new limits against a newcomer", limits_against_newcomer),
     ("two that set one alarm", two_set_one_alarm),
     ("an alarm that rings against one that is set", ring_against_set),
@@ -35,6 +39,7 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("idle against a release", idle_against_release),
     ("a name's last handle against its next", last_handle_against_next),
     ("a key's last call against its next", last_key_against_next),
+    ("a key's last user against its next", last_user_against_next),
     ("the last handle against an alarm", end_against_alarm),
     #[cfg(any(admission_loom, admission_shuttle))]
     ("a runtime's death against a newcomer", death_against_newcomer),
@@ -213,6 +218,84 @@ fn abort_against_poll() {
     nothing_is_left(&place);
 }
 
+// rule W3
+fn abort_against_enqueue() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let (handle, signal) = AbortHandle::new();
+    let call = place.p.abort_signal(&signal);
+    let comes = go(&world, move || call.enqueue());
+    let aborts = go(&world, move || handle.abort_with("enough"));
+    let mut newcomer = Task::new(comes());
+    aborts();
+    assert_eq!(place.admission.counts(), counts(1, 0, 0), "it is out, although nobody has polled it");
+    assert!(matches!(newcomer.ready(), Err(Rejected::Aborted(_))));
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// rules W3, W5
+fn abort_against_drop() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let (handle, signal) = AbortHandle::new();
+    let waiting = Task::waiting(place.p.abort_signal(&signal).acquire());
+    let leaves = go(&world, move || drop(waiting));
+    let admission = place.admission.clone();
+    let aborts = go(&world, move || {
+        handle.abort_with("enough");
+        admission.counts()
+    });
+    assert_eq!(aborts(), counts(1, 0, 0), "whoever aborts may say that it is out");
+    leaves();
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// rule W3
+fn abort_against_abort() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let (handle, signal) = AbortHandle::new();
+    let mut waiting = Task::waiting(place.p.abort_signal(&signal).acquire());
+    let other = handle.clone();
+    let aborts = go(&world, move || handle.abort_with("one"));
+    let aborts_too = go(&world, move || other.abort_with("other"));
+    aborts();
+    aborts_too();
+    assert_eq!(place.admission.counts(), counts(1, 0, 0));
+    assert!(matches!(answer(&mut waiting, Poll::Pending), Err(Rejected::Aborted(_))));
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// rules W5, W6
+fn drop_against_newcomer() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let waiting = Task::waiting(place.p.acquire());
+    let leaves = go(&world, move || drop(waiting));
+    // It may get the number that the other had.
+    let mut newcomer = Task::new(place.p.acquire());
+    let comes = go(&world, move || {
+        assert!(newcomer.poll().is_pending());
+        newcomer
+    });
+    leaves();
+    let mut newcomer = comes();
+    drop(permit);
+    drop(answer(&mut newcomer, Poll::Pending).expect("its turn"));
+    nothing_is_left(&place);
+}
+
 // rule L7
 fn limits_against_newcomer() {
     let world = World::new();
@@ -377,6 +460,29 @@ fn last_key_against_next() {
     releases();
     let permit = answer(&mut newcomer, polled).expect("its turn");
     assert!(place.p.key("k").try_acquire().is_err(), "one call at a time has a key");
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// rules D3, L1
+fn last_user_against_next() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("p", |p| p).build().expect("in order");
+    let p = admission.provider("p").expect("it is configured");
+    let place = Place { world: world.clone(), admission, p };
+    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
+    let leaves = go(&world, move || drop(permit));
+    let p = place.p.clone();
+    let comes = go(&world, move || {
+        let mut newcomer = Task::new(p.key("k").acquire());
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    });
+    leaves();
+    let (mut newcomer, polled) = comes();
+    let permit = answer(&mut newcomer, polled).expect("its turn");
+    assert!(place.p.key("k").try_acquire().is_err(), "the name has one number as long as anybody has it");
     drop(permit);
     nothing_is_left(&place);
 }

@@ -1,0 +1,100 @@
+//! Faults of the async layer that another thread brings to light: for loom, which tries every order of a race's
+//! steps, and for shuttle, which draws many.
+
+use super::{Fault, in_loom, in_shuttle};
+
+const ABORT: &str = "crates/admission-rt/src/abort.rs";
+const ACQUIRE: &str = "crates/admission-rt/src/acquire.rs";
+const KEY: &str = "crates/admission-rt/src/key.rs";
+const SHARED: &str = "crates/admission-rt/src/shared.rs";
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        rule: "T6",
+        what: "who has armed an alarm does not look whether others wanted another time meanwhile",
+        file: SHARED,
+        right: "let must_arm = state.alarms",
+        wrong: "let must_arm = armed == 0 && state.alarms",
+        test: in_loom("two that set one alarm"),
+    },
+    Fault {
+        rule: "W3",
+        what: "a call that is dropped is deaf before it is out of the queue",
+        file: ACQUIRE,
+        right: "if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
+        wrong: "if let Some(rare) = &mut self.rare { rare.leave() }
+        if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
+        test: in_loom("an abort against a drop"),
+    },
+    Fault {
+        rule: "W3",
+        what: "whether a signal has fired is looked at before its listeners are locked",
+        file: ABORT,
+        right: "let mut listeners = inner.lock();
+        // Looked at under the lock: whoever sets the reason takes the listeners after that.
+        if inner.reason.get().is_none() {",
+        wrong: "let is_early = inner.reason.get().is_none();
+        let mut listeners = inner.lock();
+        if is_early {",
+        test: in_shuttle("an abort against an enqueue"),
+    },
+    Fault {
+        rule: "W3",
+        what: "the listeners of a signal are taken before its reason is set",
+        file: ABORT,
+        right: "if self.reason.set(reason).is_err() {
+            return;
+        }
+        let Some(reason) = self.reason.get() else { return };
+        let mut listeners = std::mem::take(&mut *self.lock());",
+        wrong: "let mut listeners = std::mem::take(&mut *self.lock());
+        if self.reason.set(reason).is_err() {
+            return;
+        }
+        let Some(reason) = self.reason.get() else { return };",
+        test: in_shuttle("an abort against another"),
+    },
+    Fault {
+        rule: "W6",
+        what: "a waker is put in its place, and nobody asks whether its turn has come meanwhile",
+        file: ACQUIRE,
+        right: "stage.step(state, now, told, |state, ticket| {
+                let room = state.core.capacity();
+                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+                Heard::Settled
+            })",
+        wrong: "let Stage::Waiting { ticket, .. } = *stage else { return (Heard::Refused, None::<Waker>) };
+            let (_, _, room) = (now, &told, state.core.capacity());
+            (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+            (Heard::Settled, None)",
+        test: in_loom("a newcomer against a release"),
+    },
+    Fault {
+        rule: "W6",
+        what: "a ticket is released in one turn, and its waker taken out in another",
+        file: SHARED,
+        right: "let (waker, unwind) = self.turn_timed(|state, time| {
+                let waker = state.leave(ticket);
+                let now = state.time_of(time);
+                state.core.handle_release(ticket, now);
+                waker
+            });",
+        wrong: "let ((), unwind) = self.turn_timed(|state, time| {
+                let now = state.time_of(time);
+                state.core.handle_release(ticket, now);
+            });
+            let waker = self.turn(|state, _| state.leave(ticket));",
+        test: in_loom("a waiter that is dropped against a newcomer"),
+    },
+    Fault {
+        rule: "D3",
+        what: "the last user of a key forgets its number after another may have come for it",
+        file: KEY,
+        right: "if entry.users == 0 {",
+        wrong: "let is_last = entry.users == 0;
+        drop(table);
+        let mut table = self.keys.lock();
+        if is_last {",
+        test: in_loom("a key's last user against its next"),
+    },
+];
