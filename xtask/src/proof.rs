@@ -190,7 +190,7 @@ impl Deny {
 }
 
 /// Whether cargo has this subcommand; if not, how to get it.
-fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
+pub(crate) fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
     let asked = Command::new(workspace::cargo())
         .args([name, "--version"])
         .stdout(Stdio::null())
