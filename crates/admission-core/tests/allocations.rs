@@ -12,7 +12,7 @@ mod transcript;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use admission_core::Admitted;
+use admission_core::{Admitted, Log};
 use allocation_counter::measure;
 use dice::Dice;
 use transcript::*;
@@ -257,6 +257,56 @@ fn ever_new_keys_in_a_full_queue_allocate_nothing() {
             }
         });
         assert_eq!(counted.count_total, 0, "{queued}: {counted:?}");
+    }
+}
+
+// rules L1, W5: a key that several tickets shared leaves nothing behind
+#[test]
+fn ever_new_keys_that_are_shared_allocate_nothing() {
+    let mut core = Coordinator::new(&sixteen()).unwrap();
+    let mut share = |keys: core::ops::Range<u64>| {
+        for key in keys {
+            let tickets = [0, 1, 2].map(|_| match core.request(&ask(A).key(Key(key)), at(0)) {
+                Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) => ticket,
+                Err(refusal) => panic!("{refusal}"),
+            });
+            for ticket in tickets {
+                core.handle_release(ticket, at(0));
+                while core.poll_event().is_some() {}
+            }
+        }
+    };
+    share(0..10);
+    assert_eq!(measure(|| share(10..10_000)).count_total, 0);
+}
+
+// rules L9, L10, W5: what a log has counted from is forgotten with the calls that it counted so
+#[test]
+fn limits_that_change_to_and_fro_leave_nothing_behind() {
+    let log = Log::new(1_000, ms(100));
+    let limits = [log, log.until_settled()].map(|log| free().pacer(Pacer::Log(log)));
+    let mut core = Coordinator::new(&config(free(), &[free()])).unwrap();
+    let mut turn = 0;
+    let mut change = |times: u64, is_removed: bool| {
+        for nth in turn..turn + times {
+            turn += 1;
+            let now = at(nth);
+            let limits = &limits[nth as usize % 2];
+            if is_removed {
+                core.remove_provider(A, now).unwrap();
+                core.add_provider(A, limits, now).unwrap();
+            } else {
+                core.set_limits(of(A), limits, now).unwrap();
+            }
+            let Ok(Admitted::Started(ticket)) = core.request(&ask(A), now) else { panic!("not started") };
+            core.handle_release(ticket, now);
+            while core.poll_event().is_some() {}
+        }
+    };
+    for is_removed in [false, true] {
+        change(10, is_removed);
+        let counted = measure(|| change(5_000, is_removed));
+        assert!(counted.bytes_current < 8_192, "{} bytes are left", counted.bytes_current);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod transcript;
 
+use admission_core::Log;
 use transcript::*;
 
 /// A play in which a ticket of A is granted at 10 and not started.
@@ -44,4 +45,96 @@ fn a_coordinator_is_closed_once_it_was_and_not_before() {
     assert!(!play.core.is_closed() && !play.core.snapshot().is_closed);
     play.close(1);
     assert!(play.core.is_closed() && play.core.snapshot().is_closed);
+}
+
+// rule L8: of several units, and of the ticket that it is about
+#[test]
+fn a_correction_is_of_one_ticket_and_one_unit() {
+    let bytes = UnitId::new(2);
+    let log = |unit| Pacer::Log(Log::new(100, ms(1_000)).unit(unit).until_settled());
+    let mut config = config(free(), &[free().pacer(log(TOKENS)).pacer(log(bytes))]);
+    config.units = 3;
+    let mut play = Play::of(&config);
+    let costs = [(TOKENS, 10), (bytes, 20)];
+    let calls: Vec<TicketId> = (0..3).map(|_| play.starts(0, &ask(A).costs(&costs))).collect();
+    play.core.settle_cost(calls[1], bytes, 25, at(1)).expect("a call that runs");
+    play.core.settle_cost(calls[0], TOKENS, 7, at(1)).expect("a call that runs");
+    let left = |play: &mut Play, pacer, at_ms| play.core.available(of(A), pacer, at(at_ms)).expect("a log");
+    assert_eq!((left(&mut play, 0, 1), left(&mut play, 1, 1)), (100 - 27, 100 - 65));
+    // Each is settled with what it cost last, and that leaves the window a window later.
+    for (call, then) in calls.into_iter().zip([2, 102, 202]) {
+        play.settle(then, call);
+    }
+    let both = [1_001, 1_002, 1_102, 1_202].map(|then| (left(&mut play, 0, then), left(&mut play, 1, then)));
+    assert_eq!(both, [(73, 35), (80, 55), (90, 80), (100, 100)]);
+}
+
+// rules L10, W6: a provider that takes the place of one that is forgotten is remembered by the clock
+#[test]
+fn who_waits_for_an_instant_still_does_when_its_provider_moves() {
+    let [gone, waits] = [5, 6].map(ProviderId::new);
+    for others in [false, true] {
+        let mut config = config(free(), &[gap(200)]);
+        config.template = Some(gap(100));
+        let mut play = Play::of(&config);
+        let call = play.starts(0, &ask(gone));
+        play.settle(0, call);
+        play.starts(50, &ask(waits));
+        let ticket = play.queues(51, &ask(waits));
+        if others {
+            // Somebody else is the last who began to wait.
+            play.starts(52, &ask(A));
+            play.queues(53, &ask(A));
+        }
+        play.time(120);
+        assert_eq!(play.events(), [Event::Forgotten(gone)]);
+        assert_eq!(play.wake(), Some(at(150)));
+        play.time(150);
+        play.start_all(150, &[ticket]);
+        assert_eq!(play.wake(), others.then_some(at(252)));
+    }
+}
+
+// rules O2, R1: of several that open at one instant the first is named: the cooldown, then the pacers in their order
+#[test]
+fn the_first_of_those_that_open_at_one_instant_is_named() {
+    for counts in [UnitId::REQUESTS, TOKENS] {
+        let log = Pacer::Log(Log::new(1, ms(100)).unit(counts));
+        for (limits, first) in [
+            (gap(100).pacer(log), Hold::Interval(Side::Provider, 0)),
+            (free().pacer(log).interval(ms(100)), Hold::Log(Side::Provider, 0)),
+        ] {
+            let mut play = Play::new(free(), &[limits]);
+            let request = ask(A).costs(&[(TOKENS, 1)]);
+            play.starts(0, &request);
+            assert_eq!(play.refuses(50, &request.at_once()).held_by, Some(first));
+            play.cooldown(50, A, 50);
+            assert_eq!(play.refuses(50, &request.at_once()).held_by, Some(Hold::Cooldown));
+        }
+    }
+}
+
+// rules L3, R1: a log is not asked about a call that costs nothing in it, however much is spent
+#[test]
+fn a_call_that_costs_nothing_does_not_wait_for_a_log_that_is_overdrawn() {
+    let limits = |limit| tokens(limit, 1_000).max_concurrent(1);
+    let mut play = Play::new(free(), &[limits(10)]);
+    let call = play.starts(0, &ask(A).costs(&[(TOKENS, 10)]));
+    play.core.set_limits(of(A), &limits(5), at(1)).expect("limits that are in order");
+    let refusal = play.refuses(2, &ask(A).at_once());
+    assert_eq!((refusal.held_by, refusal.retry_after), (Some(Hold::Concurrency(Side::Provider)), None));
+    play.settle(3, call);
+    play.starts(4, &ask(A));
+}
+
+// rules T2, O1: an instant that never comes is not told
+#[test]
+fn a_window_without_end_has_no_next_instant() {
+    let forever = std::time::Duration::MAX;
+    let mut play = Play::new(free(), &[free().window(2, forever).interval(forever)]);
+    play.starts(1, &ask(A));
+    let view = play.core.snapshot().providers.remove(0).1;
+    assert_eq!(view.next, None);
+    let PacerSnapshot::Log { next, left, .. } = view.pacers[0] else { panic!("{view:?}") };
+    assert_eq!((next, left), (None, 1));
 }

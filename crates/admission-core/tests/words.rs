@@ -98,8 +98,7 @@ fn what_holds_a_ticket_back_says_whose_it_is() {
     }
     all_differ(&holds.iter().map(Hold::to_string).collect::<Vec<_>>());
     assert_eq!(Hold::Log(Side::Client, 2).to_string(), "the client's window (pacer 2)");
-    let states =
-        [TicketState::Queued, TicketState::PassedOver, TicketState::Granted, TicketState::Running];
+    let states = [TicketState::Queued, TicketState::PassedOver, TicketState::Granted, TicketState::Running];
     all_differ(&states.map(|state| state.to_string()));
     assert_eq!(states[1].to_string(), "passed over");
 }
