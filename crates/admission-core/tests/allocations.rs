@@ -378,3 +378,46 @@ fn a_crowd_of_providers_leaves_no_room_behind() {
         assert!(nth < 64 || counted.count_total <= 2, "{nth}: {counted:?}");
     }
 }
+
+// rules L10, W5: nor do those of whom a crowd waited, for the client or for an instant, until it was closed or not
+#[test]
+fn a_crowd_of_providers_that_waited_leaves_no_room_behind() {
+    const CROWD: u32 = 20_000;
+    for (client, template, is_closed) in
+        [(conc(1), gap(1), false), (free(), gap(100), false), (free(), gap(100), true)]
+    {
+        let mut config = config(client, &[free()]);
+        config.template = Some(template);
+        config.max_queued = 2 * CROWD;
+        let mut core = Coordinator::new(&config).unwrap();
+        let counted = measure(|| {
+            let mut tickets = Vec::new();
+            for _ in 0..2 {
+                for number in 1..=CROWD {
+                    match core.request(&ask(ProviderId::new(number)), at(0)) {
+                        Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) => tickets.push(ticket),
+                        Err(refusal) => panic!("{refusal}"),
+                    }
+                    while core.poll_event().is_some() {}
+                }
+            }
+            assert!(core.counts().queued >= CROWD);
+            if is_closed {
+                core.close(at(0));
+            }
+            // From the tail, so that nobody is granted in the place of one that goes.
+            for ticket in tickets.into_iter().rev() {
+                core.handle_release(ticket, at(0));
+                while core.poll_event().is_some() {}
+            }
+            for _ in 0..CROWD {
+                core.handle_timeout(at(1_000));
+                while core.poll_event().is_some() {}
+            }
+        });
+        assert_eq!(core.snapshot().providers.len(), 1);
+        // measured: 11 KB; a close puts everybody in order, in room that is kept for the next one.
+        let in_order = if is_closed { 4 * 2 * i64::from(CROWD) } else { 0 };
+        assert!(counted.bytes_current < in_order + 64 * 1_024, "{} bytes are left", counted.bytes_current);
+    }
+}

@@ -138,3 +138,61 @@ fn a_window_without_end_has_no_next_instant() {
     let PacerSnapshot::Log { next, left, .. } = view.pacers[0] else { panic!("{view:?}") };
     assert_eq!((next, left), (None, 1));
 }
+
+// rules L7, D2: a window of zero forgets at once, those that run included, and for good
+#[test]
+fn a_window_that_was_zero_has_forgotten_those_that_run() {
+    let limits = |window| free().pacer(Pacer::Log(Log::new(1, ms(window)).until_settled()));
+    let mut play = Play::new(free(), &[limits(1_000)]);
+    let call = play.starts(0, &ask(A));
+    for (then, window) in [(1, 0), (2, 1_000)] {
+        play.core.set_limits(of(A), &limits(window), at(then)).expect("limits that are in order");
+    }
+    assert_eq!(play.available(3, of(A)), 1);
+    play.settle(4, call);
+    assert_eq!(play.available(5, of(A)), 1);
+    // nor is it known of those that started while it was zero
+    play.core.set_limits(of(A), &limits(0), at(6)).expect("limits that are in order");
+    let call = play.starts(7, &ask(A));
+    play.core.set_limits(of(A), &limits(1_000), at(8)).expect("limits that are in order");
+    play.settle(9, call);
+    assert_eq!(play.available(10, of(A)), 1);
+}
+
+// rules L7, L8: what had left the window when it grew stays outside, whatever it turns out to have cost
+#[test]
+fn a_correction_brings_nothing_back_that_had_left_the_window() {
+    for (grown_at, spent) in [(99, 8), (100, 0), (150, 0)] {
+        let mut play = Play::new(free(), &[tokens(10, 100)]);
+        let call = play.starts(0, &ask(A).costs(&[(TOKENS, 5)]));
+        play.core.set_limits(of(A), &tokens(10, 1_000), at(grown_at)).expect("limits that are in order");
+        play.core.settle_cost(call, TOKENS, 8, at(160)).expect("a call that runs");
+        assert_eq!(play.available(160, of(A)), 10 - spent, "grown at {grown_at}");
+    }
+}
+
+// rules L3, L8: starts of one instant share an entry, and what one of them gives back is its own
+#[test]
+fn a_call_that_cost_nothing_leaves_the_others_of_its_instant() {
+    let mut play = Play::new(free(), &[tokens(10, 1_000)]);
+    let five = [(TOKENS, 5)];
+    let [call, _] = [(); 2].map(|()| play.starts(0, &ask(A).costs(&five)));
+    play.core.settle_cost(call, TOKENS, 0, at(1)).expect("a call that runs");
+    assert_eq!(play.available(1, of(A)), 5);
+    play.starts(2, &ask(A).costs(&[(TOKENS, 1)]));
+    assert_eq!(play.available(3, of(A)), 4);
+    assert_eq!(play.available(1_000, of(A)), 9);
+}
+
+// rules S3, L3: a grant that is abandoned after a younger one has started counts as of its own instant
+#[test]
+fn an_abandoned_grant_counts_before_a_start_that_came_later() {
+    let mut play = Play::new(free(), &[quota(3, 1_000)]);
+    play.starts(0, &ask(A));
+    let [older, younger] = [10, 20].map(|then| play.queues(then, &ask(A).deferred()));
+    play.granted(&[older, younger]);
+    assert_eq!(play.step(30, younger), Step::Start);
+    play.drop(40, older);
+    let left = [999, 1_000, 1_009, 1_010, 1_029, 1_030].map(|then| play.available(then, of(A)));
+    assert_eq!(left, [0, 1, 1, 2, 2, 3]);
+}
