@@ -332,6 +332,20 @@ fn a_waiting_ticket_takes_eighty_bytes_at_most() {
     assert!(each >= 64.0, "{each} bytes: not all of it was counted");
 }
 
+// rule E7: to hold more than ever before takes the fewer steps the more there is room for
+#[test]
+fn room_that_nothing_bounds_grows_by_a_part_of_itself() {
+    let mut core = Coordinator::new(&config(free(), &[free()])).unwrap();
+    let counted = measure(|| {
+        for nth in 0..50_000 {
+            let outcome = core.request(&ask(A).key(Key(nth)), at(0));
+            assert!(matches!(outcome, Ok(Admitted::Started(_))));
+        }
+    });
+    // measured: 15
+    assert!(counted.count_total < 32, "{counted:?}");
+}
+
 // rules L10, W5: whoever of a crowd stays does not keep the room for all of it
 #[test]
 fn a_crowd_of_providers_leaves_no_room_behind() {

@@ -5,7 +5,7 @@
 
 mod transcript;
 
-use admission_core::Log;
+use admission_core::{Admitted, Log};
 use transcript::*;
 
 /// A play in which a ticket of A is granted at 10 and not started.
@@ -195,4 +195,84 @@ fn an_abandoned_grant_counts_before_a_start_that_came_later() {
     play.drop(40, older);
     let left = [999, 1_000, 1_009, 1_010, 1_029, 1_030].map(|then| play.available(then, of(A)));
     assert_eq!(left, [0, 1, 1, 2, 2, 3]);
+}
+
+// rule E6: of very many providers at which a key waits, each has a line of its own
+#[test]
+fn a_key_that_waits_at_many_providers_goes_to_whoever_is_free_first() {
+    const PROVIDERS: u32 = 400;
+    let mut play = Play::new(free(), &vec![free(); PROVIDERS as usize]);
+    let one = |number| ask(ProviderId::new(number)).key(Key(1));
+    let mut holder = play.starts(0, &one(0));
+    let waiting: Vec<(u64, TicketId)> = (1..PROVIDERS)
+        .map(|number| {
+            // The last to come is the first whose provider has rested.
+            let rest = 10 * u64::from(PROVIDERS - number);
+            play.cooldown(0, ProviderId::new(number), rest);
+            (rest, play.queues(0, &one(number)))
+        })
+        .collect();
+    for &(then, ticket) in waiting.iter().rev() {
+        play.settle(then - 1, holder);
+        play.granted(&[]);
+        play.time(then);
+        play.start_all(then, &[ticket]);
+        holder = ticket;
+    }
+}
+
+// rules S4, O2: since when a ticket is granted or runs is known to the nanosecond, years from the origin
+#[test]
+fn since_when_is_known_far_from_the_origin() {
+    let year = 365 * 24 * 60 * MINUTE;
+    let (mut play, then) = (Play::new(free(), &[free()]), nanos(3 * year * 1_000_000 + 7));
+    let Ok(Admitted::Started(runs)) = play.core.request(&ask(A), then) else { panic!("not started") };
+    let Ok(Admitted::Queued(waits)) = play.core.request(&ask(A).deferred(), then) else {
+        panic!("not queued")
+    };
+    let since = |play: &Play, ticket| play.core.explain(ticket).and_then(|told| told.since);
+    assert_eq!([runs, waits].map(|ticket| since(&play, ticket)), [Some(then); 2]);
+    assert_eq!(play.wake(), None); // nobody waits, nor waits for idle
+    play.core.watch_idle(true);
+    assert_eq!(play.wake(), Some(then + ms(200)));
+}
+
+// rule S4a: the full time is for the next grant only
+#[test]
+fn a_ticket_that_was_polled_gets_the_full_time_once() {
+    let mut play = Play::new(conc(1), &[free(), free()]);
+    let ticket = play.queues(0, &ask(A).deferred());
+    play.granted(&[ticket]);
+    play.core.watch_idle(true);
+    play.time(200);
+    assert_eq!(play.events(), [Event::TakenBack(ticket)]);
+    assert_eq!(play.hand_off(of(A)), ms(100));
+    // Somebody has the slot as it is polled, so that it is granted later. (A start restores the time, and a grant
+    // that nobody takes halves it again.)
+    let other = play.queues(210, &ask(B).deferred());
+    play.granted(&[other]);
+    assert_eq!(play.step(211, ticket), Step::Wait);
+    play.drop(212, other);
+    play.granted(&[ticket]);
+    assert_eq!((play.hand_off(of(A)), play.wake()), (ms(100), Some(at(412))));
+    // It comes back unpolled, and is granted anew.
+    play.cooldown(213, A, 7);
+    assert_eq!(play.events(), [Event::TakenBack(ticket)]);
+    play.time(220);
+    play.granted(&[ticket]);
+    assert_eq!(play.wake(), Some(at(320)));
+}
+
+// rules W1, W5: room for those that may wait, and for those that may be in flight
+#[test]
+fn there_is_room_for_all_that_the_configuration_bounds() {
+    let mut config = config(conc(8), &[conc(3), conc(4)]);
+    config.max_queued = 100;
+    assert_eq!(Play::of(&config).core.capacity(), 107);
+    config.client = conc(5);
+    assert_eq!(Play::of(&config).core.capacity(), 105);
+    config.providers[0] = free();
+    assert_eq!(Play::of(&config).core.capacity(), 105);
+    config.client = free();
+    assert_eq!(Play::of(&config).core.capacity(), 100);
 }
