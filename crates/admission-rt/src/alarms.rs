@@ -89,8 +89,8 @@ struct Entry {
     number: u64,
     /// Not there while it is being made, and while it is being armed.
     alarm: Option<Box<dyn Alarm>>,
-    /// What it was last armed for and has not rung for.
-    armed: Option<Instant>,
+    /// What it was last armed for and has not rung for: `NEVER` if there is nothing of the kind.
+    armed: Instant,
     waiting: usize,
     dead: bool,
     /// If dead: nobody below this place among the tickets counts on it any more.
@@ -111,8 +111,15 @@ impl Alarms {
             return Booked::Done;
         }
         self.made += 1;
-        let entry =
-            Entry { runtime, number: self.made, alarm: None, armed: None, waiting: 1, dead: false, told: 0 };
+        let entry = Entry {
+            runtime,
+            number: self.made,
+            alarm: None,
+            armed: Instant::NEVER,
+            waiting: 1,
+            dead: false,
+            told: 0,
+        };
         if let Some(place) = self.entries.iter().position(|e| e.dead && e.waiting == 0) {
             let old = std::mem::replace(&mut self.entries[place], entry);
             *booking = Booking::counted(place);
@@ -171,7 +178,7 @@ impl Alarms {
     /// The alarm has rung, and is set for nothing any more.
     pub(crate) fn rang(&mut self, number: u64) {
         if let Some(entry) = self.entry(number) {
-            entry.armed = None;
+            entry.armed = Instant::NEVER;
         }
     }
 
@@ -181,7 +188,7 @@ impl Alarms {
         let Some(entry) = self.entry(number) else { return };
         if !entry.dead {
             entry.dead = true;
-            entry.armed = None;
+            entry.armed = Instant::NEVER;
             entry.told = 0;
             self.any_lost |= entry.waiting > 0;
         }
@@ -210,21 +217,26 @@ impl Alarms {
         }
     }
 
-    /// Whether any alarm must move, if it is `now` and `wanted` says when time next changes something. It
-    /// is asked only if somebody waits.
+    /// Whether anybody counts on an alarm, or one is set for somebody who did.
     #[inline]
-    pub(crate) fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
-        self.entries.iter().any(|entry| entry.must_move(now, &wanted))
+    pub(crate) fn are_of_use(&self) -> bool {
+        self.entries.iter().any(|entry| entry.waiting > 0 || entry.armed < Instant::NEVER)
+    }
+
+    /// Whether any alarm must move, if it is `now` and time next changes something at `wanted`.
+    #[inline]
+    pub(crate) fn must_move(&self, now: Instant, wanted: Instant) -> bool {
+        self.entries.iter().any(|entry| entry.must_move(now, wanted))
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
     /// that is noted here and not lost.
-    pub(crate) fn take_move(&mut self, now: Instant, wanted: Option<Instant>) -> Option<Move> {
-        let place = self.entries.iter().position(|entry| entry.must_move(now, || wanted))?;
+    pub(crate) fn take_move(&mut self, now: Instant, wanted: Instant) -> Option<Move> {
+        let place = self.entries.iter().position(|entry| entry.must_move(now, wanted))?;
         let entry = &mut self.entries[place];
-        let until = entry.target(|| wanted);
         let alarm = entry.alarm.take()?;
-        entry.armed = until;
+        entry.armed = entry.target(wanted);
+        let until = Some(entry.armed).filter(|until| *until < Instant::NEVER);
         Some(Move { alarm, until, place, number: entry.number })
     }
 
@@ -253,8 +265,9 @@ impl Alarms {
 
 impl Entry {
     /// An alarm that nobody counts on is set for nothing.
-    fn target(&self, wanted: impl Fn() -> Option<Instant>) -> Option<Instant> {
-        if self.waiting > 0 { wanted() } else { None }
+    #[inline]
+    fn target(&self, wanted: Instant) -> Instant {
+        if self.waiting > 0 { wanted } else { Instant::NEVER }
     }
 
     /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it: it
@@ -264,17 +277,11 @@ impl Entry {
     /// One whose instant has passed is as good as not set. It is late, or it will never ring: whatever turn
     /// comes first does what was due, and sets it for what is next.
     #[inline]
-    fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
-        if self.dead || self.alarm.is_none() {
-            return false;
-        }
-        match self.armed {
-            None => self.target(wanted).is_some(),
-            Some(_) if self.waiting == 0 => true,
-            Some(armed) => match wanted() {
-                Some(wanted) => wanted < armed || (armed <= now && now < wanted),
-                None => armed <= now,
-            },
-        }
+    fn must_move(&self, now: Instant, wanted: Instant) -> bool {
+        let target = self.target(wanted);
+        let is_too_late = target < self.armed;
+        let is_past = self.armed <= now && now < target;
+        let is_for_nobody = self.waiting == 0 && self.armed < Instant::NEVER;
+        (is_too_late || is_past || is_for_nobody) && !self.dead && self.alarm.is_some()
     }
 }

@@ -33,23 +33,19 @@ pub struct Call<R> {
 
 impl<R: Runtime> Call<R> {
     #[inline]
-    pub(crate) fn new(shared: Arc<Shared>, Target { id, guest }: Target) -> Self {
-        let rare = guest.map(|guest| Box::new(Rare { guest: Some(guest), ..Rare::default() }));
-        Self { shared, provider: id, key: None, timeout: None, rare, runtime: PhantomData }
+    pub(crate) fn new(shared: Arc<Shared>, Target { id, guest }: &Target) -> Self {
+        let rare = guest.as_ref().map(Rare::of_guest);
+        Self { shared, provider: *id, key: None, timeout: None, rare, runtime: PhantomData }
     }
 
     /// Names the call: while another with the same key is granted or running, this one waits
     /// (rule L1). Without a key nothing is compared.
+    #[inline]
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         let (number, guard) = self.shared.keys.number(key.into());
         self.key = Some(number);
-        match guard {
-            Some(_) => self.rare_mut().key = guard,
-            None => {
-                if let Some(rare) = &mut self.rare {
-                    rare.key = None;
-                }
-            }
+        if guard.is_some() || self.rare.is_some() {
+            self.rare_mut().key = guard;
         }
         self
     }
@@ -95,6 +91,7 @@ impl<R: Runtime> Call<R> {
 
     /// Waits for the call's turn, and gives a [`Permit`] to hold while it runs. Lazy: see
     /// [`Acquire`].
+    #[inline]
     pub fn acquire(self) -> Acquire<R> {
         Acquire::new(self)
     }
@@ -198,6 +195,12 @@ pub(crate) struct Rare {
 }
 
 impl Rare {
+    /// That of a call to a provider whose number is to be kept.
+    #[inline(never)]
+    fn of_guest(guest: &Arc<Guest>) -> Box<Self> {
+        Box::new(Self { guest: Some(guest.clone()), ..Self::default() })
+    }
+
     /// The name of a call's provider.
     pub(crate) fn provider<'a>(rare: Option<&'a Self>, shared: &'a Shared, id: ProviderId) -> &'a Arc<str> {
         match rare.and_then(|rare| rare.guest.as_ref()) {

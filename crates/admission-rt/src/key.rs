@@ -24,6 +24,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Key(Name);
 
 impl From<u64> for Key {
+    #[inline]
     fn from(number: u64) -> Self {
         Self(Name::Number(number))
     }
@@ -86,6 +87,7 @@ struct Entry {
 
 impl Keys {
     /// The number of a key, and what keeps it so.
+    #[inline]
     pub(crate) fn number(self: &Arc<Self>, key: Key) -> (u64, Option<KeyGuard>) {
         match key.0 {
             Name::Number(number) if number & INTERNED == 0 => (self.scatter.there(number), None),
@@ -96,6 +98,7 @@ impl Keys {
         }
     }
 
+    #[inline(never)]
     fn intern(self: &Arc<Self>, name: Name) -> (u64, KeyGuard) {
         let mut table = self.lock();
         if let Some(entry) = table.numbers.get_mut(&name) {
@@ -153,6 +156,7 @@ impl Default for Scatter {
 }
 
 impl Scatter {
+    #[inline]
     const fn there(&self, number: u64) -> u64 {
         let first = (number ^ self.flip).wrapping_mul(self.times[0]) & !INTERNED;
         (first ^ first >> 32).wrapping_mul(self.times[1]) & !INTERNED

@@ -96,6 +96,7 @@ mod admission;
 mod alarms;
 mod aliases;
 mod attempt;
+mod attention;
 mod bell;
 mod builder;
 mod call;

@@ -58,8 +58,9 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
-        self.shared.release(self.ticket);
+        self.shared.end(self.ticket);
     }
 }
 

@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
 
 use crate::alarms::{Alarms, Booked, Host};
+use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::guests::{Guests, Sightings, Target};
 use crate::in_force::InForce;
@@ -68,6 +69,8 @@ pub(crate) struct Manner {
 
 /// What the lock guards.
 pub(crate) struct State {
+    /// Whether there is more to see to than the machine. Right whenever the lock is free.
+    pub(crate) attention: Attention,
     pub(crate) core: Coordinator,
     pub(crate) alarms: Alarms,
     pub(crate) waiters: Waiters,
@@ -93,7 +96,8 @@ impl Shared {
         long_wait: Option<(Duration, Hook)>,
     ) -> Arc<Self> {
         let (after, hook) = long_wait.unzip();
-        let state = State {
+        let mut state = State {
+            attention: Attention::NONE,
             core,
             alarms: Alarms::new(),
             waiters: Waiters::new(),
@@ -105,6 +109,7 @@ impl Shared {
             long_waits: after.map(LongWaits::new),
             sightings: 0,
         };
+        state.look_around();
         Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner, hook })
     }
 
@@ -120,29 +125,28 @@ impl Shared {
         self.turn_timed(|state, time| {
             time.now();
             let now = state.time_of(time);
-            act(state, now)
+            let value = act(state, now);
+            // Whatever that was.
+            state.attention.ask();
+            value
         })
     }
 
     /// A turn that reads the clock only if somebody asks for the time: where time changes nothing, it is for
-    /// the act to ask.
+    /// the act to ask. It is for the act, too, to ask for attention, if it has begun what needs some.
     #[inline]
     pub(crate) fn turn_timed<T>(&self, act: impl FnOnce(&mut State, &mut Reading<'_>) -> T) -> (T, Unwind) {
         let mut state = self.lock();
-        let mut time = Reading::new(&*self.clock);
+        let mut time = Reading::new(&self.clock);
         if !state.is_timeless() {
             time.now();
         }
         let value = act(&mut state, &mut time);
-        if state.is_watched() {
-            let now = state.time_of(&time);
-            state.mark(now);
-        }
         let event = state.core.poll_event();
-        if event.is_none() && state.is_quiet() {
+        if event.is_none() && !state.attention.is_needed() {
             return (value, Unwind::new());
         }
-        let unwind = self.follow_up(state, event, time.read());
+        let unwind = self.see_to_others(state, event, time.read());
         (value, unwind)
     }
 
@@ -238,6 +242,17 @@ impl Shared {
         unwind.swallow();
     }
 
+    /// Ends a call that has started: for destructors. It has neither a waker nor an alarm any more.
+    pub(crate) fn end(&self, ticket: TicketId) {
+        quietly(|| {
+            let ((), unwind) = self.turn_timed(|state, time| {
+                let now = state.time_of(time);
+                state.core.handle_release(ticket, now);
+            });
+            unwind.swallow();
+        });
+    }
+
     /// Lets go of a ticket in whatever state it is: for destructors.
     pub(crate) fn release(&self, ticket: TicketId) {
         quietly(|| {
@@ -252,20 +267,29 @@ impl Shared {
         });
     }
 
-    /// What follows an act: wakers out, unlock, arm, wake; and names that may be forgotten.
+    /// What follows an act that others may have to hear of: wakers out, unlock, arm, wake; and names that may
+    /// be forgotten.
     #[inline(never)]
-    fn follow_up<'a>(
+    fn see_to_others<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        event: Option<Event>,
+        mut event: Option<Event>,
         now: Option<Instant>,
     ) -> Unwind {
+        if state.attention.is_unusual() {
+            state.look_around();
+            if state.attention.is_watched() {
+                let now = state.time_as_read(now);
+                state.mark(now);
+                state.look_around();
+            }
+        }
         // Nearly always there is one to be woken, and that is all.
-        let Some(Event::Granted(ticket)) = event else {
-            return self.follow_up_at_length(state, None, event, now);
-        };
-        let first = state.granted(ticket);
-        let event = state.core.poll_event();
+        let mut first = None;
+        if let Some(Event::Granted(ticket)) = event {
+            first = state.granted(ticket);
+            event = state.core.poll_event();
+        }
         if event.is_some() || !state.is_quiet() {
             return self.follow_up_at_length(state, first, event, now);
         }
@@ -298,8 +322,9 @@ impl Shared {
             if let Some(long_waits) = &mut state.long_waits {
                 long.append(&mut long_waits.take());
             }
+            state.look_around();
             let wanted = state.wanted();
-            let must_arm = state.alarms.must_move(state.time.latest(), || wanted);
+            let must_arm = state.alarms.must_move(state.time.latest(), wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
             // wait for that.
             if may_be_more || (must_arm && armed > 0 && !wakes.is_empty()) {
@@ -319,6 +344,7 @@ impl Shared {
             let latest = state.time.latest();
             let read = now.take().unwrap_or_else(|| self.clock.now());
             let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
+            state.look_around();
             drop(state);
             let least = if armed < IN_A_ROW { Duration::ZERO } else { A_LITTLE_LATER };
             let delay = moved.until.map(|until| until.saturating_duration_since(read).max(least));
@@ -326,6 +352,7 @@ impl Shared {
             armed += 1;
             state = self.lock();
             let spare = state.alarms.put_back(moved, answer != Some(Ok(())));
+            state.look_around();
             if spare.is_some() {
                 drop(state);
                 unwind.catch(|| drop(spare));
@@ -350,12 +377,14 @@ impl Shared {
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        match self.state.try_lock() {
+        let state = match self.state.try_lock() {
             Ok(state) => state,
             // The lock is ours in this case, too, and must not be asked for again.
             Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
             Err(TryLockError::WouldBlock) => self.lock_in_time(),
-        }
+        };
+        debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
+        state
     }
 
     /// Another turn is under way. It is over in less time than going to sleep and being woken takes, and who
@@ -404,58 +433,6 @@ impl State {
     /// The ticket is granted: its waker, to be woken.
     fn granted(&mut self, ticket: TicketId) -> Option<Waker> {
         self.waiters.granted(ticket, &mut self.alarms)
-    }
-
-    /// Tells the machine whether anybody waits for idle.
-    pub(crate) fn watch_idle(&mut self) {
-        self.core.watch_idle(self.idle.waiting() > 0);
-    }
-
-    /// When time alone next changes something.
-    fn wanted(&self) -> Option<Instant> {
-        let mut at = self.core.poll_timeout().unwrap_or(Instant::NEVER);
-        if let Some(sleeper) = self.sleepers.next() {
-            at = at.min(sleeper);
-        }
-        if let Some(long_wait) = self.long_waits.as_ref().and_then(LongWaits::next) {
-            at = at.min(long_wait);
-        }
-        (at < Instant::NEVER).then_some(at)
-    }
-
-    /// Whether anybody waits for something that no ticket is about.
-    #[inline]
-    fn is_watched(&self) -> bool {
-        self.sleepers.are_there()
-            || self.long_waits.is_some()
-            || self.idle.waiting() > 0
-            || self.closed.waiting() > 0
-    }
-
-    /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
-    /// may take it away again.
-    #[cold]
-    fn mark(&mut self, now: Instant) {
-        self.sleepers.mark(now, &mut self.alarms);
-        self.mark_long_waits(now);
-        if self.idle.waiting() > 0 && self.core.is_idle() {
-            self.idle.mark(&mut self.alarms);
-            self.watch_idle();
-        }
-        if self.closed.waiting() > 0 && self.core.is_closed() {
-            self.closed.mark(&mut self.alarms);
-        }
-    }
-
-    /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
-    #[inline]
-    fn is_quiet(&self) -> bool {
-        let must_wake = self.idle.must_wake()
-            || self.closed.must_wake()
-            || self.sleepers.must_wake()
-            || self.long_waits.as_ref().is_some_and(LongWaits::must_tell)
-            || self.alarms.any_lost();
-        !must_wake && !self.alarms.must_move(self.time.latest(), || self.wanted())
     }
 
     /// Takes out the wakers of those who are to be woken; says whether there may be more.

@@ -1,0 +1,146 @@
+//! What a turn has to see to beside the machine: those who sleep, who wait for idle or for the close, and
+//! alarms.
+//!
+//! Owns: one word that says whether there is anything of the kind. It is found anew in every turn in which
+//! it may have changed, and kept with the state, so that a turn of which nobody else must hear looks at it
+//! alone. Lacks the acts that follow from it, which are the turn's (see [`crate::shared`]).
+
+use admission_core::Instant;
+
+use crate::shared::State;
+use crate::waiting::LongWaits;
+
+/// What there is to see to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attention(u8);
+
+impl Attention {
+    pub(crate) const NONE: Self = Self(0);
+    /// Limits that count time. They are the machine's to see to: it needs to be told the time, and that is
+    /// all.
+    const CLOCK: u8 = 1;
+    /// A cooldown that was not over when the clock was last read.
+    const COOLDOWN: u8 = 1 << 1;
+    /// Somebody waits for something that no ticket is about.
+    const WATCHED: u8 = 1 << 2;
+    /// Somebody has got that, and has yet to be told; or counts on an alarm that is lost.
+    const UNTOLD: u8 = 1 << 3;
+    /// Somebody counts on an alarm, or one is set.
+    const ALARMS: u8 = 1 << 4;
+    /// Something has begun or ended, and it is to be looked what.
+    const ASKED: u8 = 1 << 7;
+    /// What a queue of calls brings with it.
+    const USUAL: u8 = Self::CLOCK | Self::ALARMS;
+
+    /// Whether there is anything to which time matters.
+    #[inline]
+    pub(crate) const fn needs_clock(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether there is anything to see to but the machine.
+    #[inline]
+    pub(crate) const fn is_needed(self) -> bool {
+        self.0 > Self::CLOCK
+    }
+
+    /// Whether there is anything but the machine and alarms.
+    #[inline]
+    pub(crate) const fn is_unusual(self) -> bool {
+        self.has(!Self::USUAL)
+    }
+
+    #[inline]
+    pub(crate) const fn is_watched(self) -> bool {
+        self.has(Self::WATCHED)
+    }
+
+    /// Anything may have begun.
+    #[inline]
+    pub(crate) const fn ask(&mut self) {
+        self.0 |= Self::ASKED;
+    }
+
+    #[inline]
+    const fn has(self, bits: u8) -> bool {
+        self.0 & bits != 0
+    }
+}
+
+impl State {
+    /// Finds the word anew. To be done in each turn that may have changed any of it, before the lock is let
+    /// go.
+    #[inline]
+    pub(crate) fn look_around(&mut self) {
+        self.attention = self.seen_around();
+    }
+
+    /// The word as it should be.
+    #[inline]
+    pub(crate) fn seen_around(&self) -> Attention {
+        let long_waits = self.long_waits.as_ref();
+        let is_watched = self.sleepers.are_there()
+            | long_waits.is_some()
+            | (self.idle.waiting() > 0)
+            | (self.closed.waiting() > 0);
+        let is_untold = self.idle.must_wake()
+            | self.closed.must_wake()
+            | self.sleepers.must_wake()
+            | long_waits.is_some_and(LongWaits::must_tell)
+            | self.alarms.any_lost();
+        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
+        Attention(
+            bit(self.limits.count_time(), Attention::CLOCK)
+                | bit(self.time.is_cooling(), Attention::COOLDOWN)
+                | bit(is_watched, Attention::WATCHED)
+                | bit(is_untold, Attention::UNTOLD)
+                | bit(self.alarms.are_of_use(), Attention::ALARMS),
+        )
+    }
+
+    /// Whether nobody is to be woken, and no alarm to be armed, when there are no events. Notes at once if
+    /// alarms have become of no use.
+    #[inline]
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        if !self.attention.has(Attention::ALARMS) {
+            return !self.attention.has(Attention::UNTOLD);
+        }
+        if !self.alarms.are_of_use() {
+            self.attention.0 &= !Attention::ALARMS;
+        }
+        !self.alarms.must_move(self.time.latest(), self.wanted()) && !self.attention.has(Attention::UNTOLD)
+    }
+
+    /// When time alone next changes something: `NEVER` if it does not.
+    #[inline]
+    pub(crate) fn wanted(&self) -> Instant {
+        let at = self.core.poll_timeout().unwrap_or(Instant::NEVER);
+        if self.attention.is_watched() { self.wanted_by_others().min(at) } else { at }
+    }
+
+    #[cold]
+    fn wanted_by_others(&self) -> Instant {
+        let sleeper = self.sleepers.next().unwrap_or(Instant::NEVER);
+        self.long_waits.as_ref().and_then(LongWaits::next).map_or(sleeper, |long_wait| long_wait.min(sleeper))
+    }
+
+    /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
+    /// may take it away again.
+    #[cold]
+    pub(crate) fn mark(&mut self, now: Instant) {
+        self.sleepers.mark(now, &mut self.alarms);
+        self.mark_long_waits(now);
+        if self.idle.waiting() > 0 && self.core.is_idle() {
+            self.idle.mark(&mut self.alarms);
+            self.watch_idle();
+        }
+        if self.closed.waiting() > 0 && self.core.is_closed() {
+            self.closed.mark(&mut self.alarms);
+        }
+    }
+
+    /// Tells the machine whether anybody waits for idle.
+    pub(crate) fn watch_idle(&mut self) {
+        self.core.watch_idle(self.idle.waiting() > 0);
+    }
+}
