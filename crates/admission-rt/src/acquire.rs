@@ -10,7 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use admission_core::{Admitted, Instant, Key, ProviderId, Reason, Refusal, Request, Step, TicketId};
+use admission_core::{
+    Admitted, Instant, Key, ProviderId, Reason, Refusal, Request, Step, TicketId, TicketState,
+};
 
 use crate::alarms::{Booked, Host};
 use crate::call::{Call, Rare};
@@ -171,7 +173,10 @@ impl Admit {
             return Err(self.aborted(reason));
         }
         let mut told = None;
-        match self.submit(|request| request.at_once(), &mut told) {
+        let (heard, unwind) =
+            self.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
+        unwind.resume();
+        match heard {
             Heard::Refused => Err(self.refused(told)),
             _ => self.start().ok_or(Rejected::Closed),
         }
@@ -183,7 +188,10 @@ impl Admit {
             self.aborted(reason)
         } else {
             let mut told = None;
-            match self.submit(|request| request.deferred(), &mut told) {
+            let (heard, unwind) =
+                self.submit_and(|request| request.deferred(), &mut told, |_, _| Heard::Unsettled);
+            unwind.resume();
+            match heard {
                 Heard::Refused => self.refused(told),
                 _ => match self.listen() {
                     None => return,
@@ -203,7 +211,12 @@ impl Admit {
         // Looked at before submitting, and once more right before a start (rules W3, S3).
         if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, None) = (&self.stage, self.look()) {
             let mut told = None;
-            return match self.submit(|request| request, &mut told) {
+            let heard = if self.is_likely_to_wait() {
+                self.submit_and_sit(host, cx, &mut told)
+            } else {
+                self.submit(&mut told)
+            };
+            return match heard {
                 Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
                 heard => self.poll_at_length(heard, told, host, cx),
             };
@@ -225,8 +238,10 @@ impl Admit {
             }
         }
         // It listens already, unless the poll that submitted it ended in another's panic.
-        if let Some(reason) = self.look().or_else(|| self.listen()) {
-            return Poll::Ready(Err(self.aborted(reason)));
+        if self.rare.is_some() {
+            if let Some(reason) = self.look().or_else(|| self.listen()) {
+                return Poll::Ready(Err(self.aborted(reason)));
+            }
         }
         let mut told = None;
         match self.step(cx.waker(), &mut told) {
@@ -272,20 +287,62 @@ impl Admit {
         }
     }
 
+    /// Whether it is worth having a waker at hand before the call is submitted. One that has a signal listens
+    /// to it as soon as it has a ticket, and its waker comes after that.
+    #[inline]
+    fn is_likely_to_wait(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.has_queue())
+            && self.rare.as_ref().is_none_or(|rare| rare.signal.is_none())
+    }
+
     /// The first turn: asks the machine.
     #[inline]
-    fn submit(
+    fn submit(&mut self, told: &mut Option<Told>) -> Heard {
+        let (heard, unwind) = self.submit_and(|request| request, told, |_, _| Heard::Unsettled);
+        unwind.resume();
+        heard
+    }
+
+    /// The first turn of a call that will most likely have to wait, and the last until it is granted. Whose
+    /// alarm, and a clone of the waker, are foreign code, and come before it.
+    #[inline(never)]
+    fn submit_and_sit(&mut self, host: &'static Host, cx: &Context<'_>, told: &mut Option<Told>) -> Heard {
+        let Some(runtime) = (host.current)() else { return self.submit(told) };
+        let mut waker = Some(cx.waker().clone());
+        let mut booked = Booked::Done;
+        let (heard, unwind) = self.submit_and(
+            |request| request,
+            told,
+            |state, ticket| {
+                // It may have been granted in this very call (rule E4), and then a step starts it.
+                if state.core.state(ticket) != Some(TicketState::Queued) {
+                    return Heard::Unsettled;
+                }
+                (waker, booked) = state.sit(ticket, waker.take(), runtime);
+                Heard::Settled
+            },
+        );
+        let has_alarm = self.shared.as_ref().is_none_or(|shared| shared.make(host, booked));
+        drop(waker);
+        unwind.resume();
+        if has_alarm { heard } else { Heard::NoRuntime }
+    }
+
+    /// Asks the machine, and notes what it says; `wait` says how a call is settled that has to wait.
+    #[inline]
+    fn submit_and(
         &mut self,
         how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>,
         told: &mut Option<Told>,
-    ) -> Heard {
+        wait: impl FnOnce(&mut State, TicketId) -> Heard,
+    ) -> (Heard, Unwind) {
         let Self { stage, shared, rare } = self;
         let (provider, key, millis) = match *stage {
             Stage::Lazy { timeout, provider } => (provider, None, timeout),
             Stage::LazyKey { timeout, provider, key } => (provider, Some(Key(key)), timeout),
-            _ => return Heard::Refused,
+            _ => return (Heard::Refused, Unwind::new()),
         };
-        let Some(shared) = shared else { return Heard::Refused };
+        let Some(shared) = shared else { return (Heard::Refused, Unwind::new()) };
         let mut request = Request::new(provider);
         request.key = key;
         request.timeout = millis.get();
@@ -299,7 +356,7 @@ impl Admit {
         let mut request = how(request);
         // The ticket is noted before the lock is gone: from here on, drop knows what to undo, even if one
         // of those whom this turn wakes panics.
-        let (heard, unwind) = shared.turn_timed(|state, time| match state.request(&mut request, time) {
+        shared.turn_timed(|state, time| match state.request(&mut request, time) {
             Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
                 Heard::Start
@@ -310,22 +367,22 @@ impl Admit {
                 if let Some(long_waits) = &mut state.long_waits {
                     long_waits.note(ticket, &state.core, now);
                 }
-                Heard::Unsettled
+                wait(state, ticket)
             }
             Err(refusal) => {
                 let now = state.time_of(time);
                 *told = Some(state.limits.told(refusal, provider, now));
                 Heard::Refused
             }
-        });
-        unwind.resume();
-        heard
+        })
     }
 
     /// A later poll: one turn, and no more if nothing changed.
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
-        let ((heard, old), unwind) = shared.turn_held(|state, now| {
+        let ((heard, old), unwind) = shared.turn_timed(|state, time| {
+            time.now();
+            let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
                 if state.waiters.keeps(ticket, waker) { Heard::Settled } else { Heard::Unsettled }
             })
@@ -346,10 +403,11 @@ impl Admit {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
         let mut waker = Some(waker);
         let mut booked = Booked::Done;
-        let ((heard, old), unwind) = shared.turn_held(|state, now| {
+        let ((heard, old), unwind) = shared.turn_timed(|state, time| {
+            time.now();
+            let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
-                let room = state.core.capacity();
-                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+                (waker, booked) = state.sit(ticket, waker.take(), runtime);
                 Heard::Settled
             })
         });

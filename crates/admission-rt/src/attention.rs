@@ -55,6 +55,12 @@ impl Attention {
         self.has(Self::WATCHED)
     }
 
+    /// Somebody begins to count on an alarm.
+    #[inline]
+    pub(crate) const fn ask_for_alarms(&mut self) {
+        self.0 |= Self::ALARMS;
+    }
+
     /// Anything may have begun.
     #[inline]
     pub(crate) const fn ask(&mut self) {

@@ -14,6 +14,8 @@
 //! what they wanted. So an alarm may ring from inside `arm`, and is never armed by two threads in the
 //! wrong order.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +30,7 @@ use crate::key::Keys;
 use crate::names::Names;
 use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, RuntimeId};
 use crate::sleep::Sleepers;
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
@@ -56,6 +58,9 @@ pub(crate) struct Shared {
     pub(crate) manner: Manner,
     /// Who is told when a call has waited long.
     hook: Option<Hook>,
+    /// Whether calls waited when it was last looked: a guess, read without the lock, by which nothing is
+    /// decided but what is made ready beforehand.
+    has_queue: AtomicBool,
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -110,7 +115,22 @@ impl Shared {
             sightings: 0,
         };
         state.look_around();
-        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner, hook })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            clock,
+            names,
+            guests,
+            keys: Arc::default(),
+            manner,
+            hook,
+            has_queue: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether a call that is submitted now will most likely have to wait.
+    #[inline]
+    pub(crate) fn has_queue(&self) -> bool {
+        self.has_queue.load(Relaxed)
     }
 
     /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
@@ -293,6 +313,7 @@ impl Shared {
         if event.is_some() || !state.is_quiet() {
             return self.follow_up_at_length(state, first, event, now);
         }
+        self.note_queue(&state);
         drop(state);
         let mut unwind = Unwind::new();
         if let Some(waker) = first {
@@ -359,11 +380,21 @@ impl Shared {
                 state = self.lock();
             }
         }
+        self.note_queue(&state);
         drop(state);
         self.guests.note(&mut gone);
         wakes.wake(&mut unwind);
         self.report(&mut long, &mut unwind);
         unwind
+    }
+
+    /// Written only when it changes, for others read it all the time.
+    #[inline]
+    fn note_queue(&self, state: &State) {
+        let has_queue = state.core.counts().queued > 0;
+        if self.has_queue.load(Relaxed) != has_queue {
+            self.has_queue.store(has_queue, Relaxed);
+        }
     }
 
     /// Tells of those who have waited long: foreign code, like a wake, and after those.
@@ -428,6 +459,18 @@ impl State {
     /// The ticket waits no more: its waker, to be dropped outside the lock.
     pub(crate) fn leave(&mut self, ticket: TicketId) -> Option<Waker> {
         self.waiters.leave(ticket, &mut self.alarms)
+    }
+
+    /// The ticket waits: keeps its waker, and books it. Drop what comes back outside the lock.
+    pub(crate) fn sit(
+        &mut self,
+        ticket: TicketId,
+        waker: Option<Waker>,
+        runtime: RuntimeId,
+    ) -> (Option<Waker>, Booked) {
+        self.attention.ask_for_alarms();
+        let room = self.core.capacity();
+        self.waiters.sit(ticket, waker, runtime, &mut self.alarms, room)
     }
 
     /// The ticket is granted: its waker, to be woken.
