@@ -15,7 +15,7 @@ use admission_core::{
 };
 
 use crate::alarms::{Booked, Host};
-use crate::call::{Call, Rare};
+use crate::call::{Call, Extras, Rare};
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
@@ -93,7 +93,7 @@ pub(crate) struct Admit {
     stage: Stage,
     /// Gone when done.
     shared: Option<Arc<Shared>>,
-    rare: Option<Box<Rare>>,
+    extras: Extras,
 }
 
 /// Where the call is. The fields are arranged to be 16 bytes in all.
@@ -164,7 +164,7 @@ impl Admit {
             Some(key) => Stage::LazyKey { timeout: millis, provider, key },
             None => Stage::Lazy { timeout: millis, provider },
         };
-        Self { stage, shared: Some(shared), rare }
+        Self { stage, shared: Some(shared), extras: Extras(rare) }
     }
 
     /// Submits the call and starts it, or not.
@@ -209,7 +209,8 @@ impl Admit {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
         // Looked at before submitting, and once more right before a start (rules W3, S3).
-        if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, None) = (&self.stage, self.look()) {
+        let is_aborted = self.extras.0.is_some() && self.is_aborted();
+        if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, false) = (&self.stage, is_aborted) {
             let mut told = None;
             let heard = if self.is_likely_to_wait() {
                 self.submit_and_sit(host, cx, &mut told)
@@ -238,7 +239,7 @@ impl Admit {
             }
         }
         // It listens already, unless the poll that submitted it ended in another's panic.
-        if self.rare.is_some() {
+        if self.extras.0.is_some() {
             if let Some(reason) = self.look().or_else(|| self.listen()) {
                 return Poll::Ready(Err(self.aborted(reason)));
             }
@@ -292,7 +293,7 @@ impl Admit {
     #[inline]
     fn is_likely_to_wait(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.has_queue())
-            && self.rare.as_ref().is_none_or(|rare| rare.signal.is_none())
+            && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
     }
 
     /// The first turn: asks the machine.
@@ -336,7 +337,7 @@ impl Admit {
         told: &mut Option<Told>,
         wait: impl FnOnce(&mut State, TicketId) -> Heard,
     ) -> (Heard, Unwind) {
-        let Self { stage, shared, rare } = self;
+        let Self { stage, shared, extras } = self;
         let (provider, key, millis) = match *stage {
             Stage::Lazy { timeout, provider } => (provider, None, timeout),
             Stage::LazyKey { timeout, provider, key } => (provider, Some(Key(key)), timeout),
@@ -346,7 +347,7 @@ impl Admit {
         let mut request = Request::new(provider);
         request.key = key;
         request.timeout = millis.get();
-        if let Some(rare) = rare {
+        if let Some(rare) = &extras.0 {
             request.costs = rare.costs.as_slice();
             request.timeout = request.timeout.or(rare.timeout);
         }
@@ -433,14 +434,19 @@ impl Admit {
         }
     }
 
+    #[inline(never)]
+    fn is_aborted(&self) -> bool {
+        self.look().is_some()
+    }
+
     /// The reason, if the call's signal has fired.
     fn look(&self) -> Option<AbortReason> {
-        self.rare.as_ref()?.signal.as_ref()?.look()
+        self.extras.0.as_ref()?.signal.as_ref()?.look()
     }
 
     /// Has the signal take the ticket out; the reason, if it has fired already.
     fn listen(&mut self) -> Option<AbortReason> {
-        let (Some(shared), Some(rare)) = (&self.shared, &mut self.rare) else { return None };
+        let (Some(shared), Some(rare)) = (&self.shared, &mut self.extras.0) else { return None };
         let (Stage::Waiting { ticket, .. }, Some(signal), None) = (&self.stage, &rare.signal, rare.listener)
         else {
             return None;
@@ -458,10 +464,10 @@ impl Admit {
     #[inline]
     fn start(&mut self) -> Option<Permit> {
         let Stage::Waiting { ticket, .. } = self.stage else { return None };
-        let rare = self.rare.take().and_then(Rare::of_running);
+        let rare = self.extras.0.take().and_then(Rare::of_running);
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
-        Some(Permit::new(shared, ticket, rare))
+        Some(Permit::new(shared, ticket, Extras(rare)))
     }
 
     fn aborted(&mut self, reason: AbortReason) -> Rejected {
@@ -479,7 +485,7 @@ impl Admit {
                 Stage::Lazy { provider, .. } | Stage::LazyKey { provider, .. } | Stage::Ended { provider },
                 Some(shared),
             ) => {
-                let rare = self.rare.as_deref();
+                let rare = self.extras.0.as_deref();
                 let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
                 let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
                 let provider = Rare::provider(rare, shared, *provider);
@@ -498,6 +504,12 @@ impl Admit {
         rejected
     }
 
+    /// For the destructor of one that has not answered.
+    #[inline(never)]
+    fn abandon(&mut self) {
+        quietly(|| self.finish());
+    }
+
     /// Lets go of everything, in whatever state.
     fn finish(&mut self) {
         if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
@@ -506,11 +518,11 @@ impl Admit {
             }
         }
         // After the ticket: whoever aborts meanwhile, and finds no listener, may count on its being gone.
-        if let Some(rare) = &mut self.rare {
+        if let Some(rare) = &mut self.extras.0 {
             rare.leave();
         }
         // The key's number after the ticket, and the provider's.
-        drop((self.rare.take(), self.shared.take()));
+        drop((std::mem::take(&mut self.extras), self.shared.take()));
     }
 }
 
@@ -518,7 +530,7 @@ impl Drop for Admit {
     #[inline]
     fn drop(&mut self) {
         if self.shared.is_some() {
-            quietly(|| self.finish());
+            self.abandon();
         }
     }
 }

@@ -220,13 +220,21 @@ impl Alarms {
     /// Whether anybody counts on an alarm, or one is set for somebody who did.
     #[inline]
     pub(crate) fn are_of_use(&self) -> bool {
-        self.entries.iter().any(|entry| entry.waiting > 0 || entry.armed < Instant::NEVER)
+        self.entries.iter().any(Entry::is_of_use)
     }
 
     /// Whether any alarm must move, if it is `now` and time next changes something at `wanted`.
     #[inline]
     pub(crate) fn must_move(&self, now: Instant, wanted: Instant) -> bool {
         self.entries.iter().any(|entry| entry.must_move(now, wanted))
+    }
+
+    /// Whether anybody counts on an alarm or one is set, and whether one must move.
+    #[inline]
+    pub(crate) fn look(&self, now: Instant, wanted: Instant) -> (bool, bool) {
+        self.entries.iter().fold((false, false), |(are_of_use, must_move), entry| {
+            (are_of_use | entry.is_of_use(), must_move | entry.must_move(now, wanted))
+        })
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
@@ -264,6 +272,11 @@ impl Alarms {
 }
 
 impl Entry {
+    #[inline]
+    fn is_of_use(&self) -> bool {
+        self.waiting > 0 || self.armed < Instant::NEVER
+    }
+
     /// An alarm that nobody counts on is set for nothing.
     #[inline]
     fn target(&self, wanted: Instant) -> Instant {

@@ -111,10 +111,11 @@ impl State {
         if !self.attention.has(Attention::ALARMS) {
             return !self.attention.has(Attention::UNTOLD);
         }
-        if !self.alarms.are_of_use() {
+        let (are_of_use, must_move) = self.alarms.look(self.time.latest(), self.wanted());
+        if !are_of_use {
             self.attention.0 &= !Attention::ALARMS;
         }
-        !self.alarms.must_move(self.time.latest(), self.wanted()) && !self.attention.has(Attention::UNTOLD)
+        !must_move && !self.attention.has(Attention::UNTOLD)
     }
 
     /// When time alone next changes something: `NEVER` if it does not.

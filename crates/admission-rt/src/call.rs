@@ -42,12 +42,30 @@ impl<R: Runtime> Call<R> {
     /// (rule L1). Without a key nothing is compared.
     #[inline]
     pub fn key(mut self, key: impl Into<Key>) -> Self {
-        let (number, guard) = self.shared.keys.number(key.into());
-        self.key = Some(number);
-        if guard.is_some() || self.rare.is_some() {
-            self.rare_mut().key = guard;
+        match self.shared.keys.plain(key.into()) {
+            Ok(number) => {
+                self.key = Some(number);
+                // One that was stated before is of no use any more.
+                if self.rare.is_some() {
+                    self.keep_key(None);
+                }
+                self
+            }
+            Err(key) => self.named(key),
         }
+    }
+
+    #[inline(never)]
+    fn named(mut self, key: Key) -> Self {
+        let (number, guard) = self.shared.keys.intern(key);
+        self.key = Some(number);
+        self.keep_key(Some(guard));
         self
+    }
+
+    #[cold]
+    fn keep_key(&mut self, guard: Option<KeyGuard>) {
+        self.rare_mut().key = guard;
     }
 
     /// What the call costs in a unit that was declared with [`Builder::unit`](crate::Builder::unit);
@@ -176,6 +194,25 @@ impl<R> fmt::Debug for Call<R> {
             .field("admission_timeout", &self.timeout)
             .finish_non_exhaustive()
     }
+}
+
+/// What a call has beside the rest, if anything. That there is nothing is seen without a call, where this is
+/// dropped.
+#[derive(Default)]
+pub(crate) struct Extras(pub(crate) Option<Box<Rare>>);
+
+impl Drop for Extras {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(rare) = self.0.take() {
+            let_go(rare);
+        }
+    }
+}
+
+#[inline(never)]
+fn let_go(rare: Box<Rare>) {
+    drop(rare);
 }
 
 /// What few calls have: in one box, so that the others pay a pointer for it. Cloned only while the

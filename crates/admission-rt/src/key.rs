@@ -86,20 +86,17 @@ struct Entry {
 }
 
 impl Keys {
-    /// The number of a key, and what keeps it so.
+    /// The number of a key that needs nothing to keep it so; or the key.
     #[inline]
-    pub(crate) fn number(self: &Arc<Self>, key: Key) -> (u64, Option<KeyGuard>) {
+    pub(crate) fn plain(&self, key: Key) -> Result<u64, Key> {
         match key.0 {
-            Name::Number(number) if number & INTERNED == 0 => (self.scatter.there(number), None),
-            name => {
-                let (number, guard) = self.intern(name);
-                (number, Some(guard))
-            }
+            Name::Number(number) if number & INTERNED == 0 => Ok(self.scatter.there(number)),
+            name => Err(Key(name)),
         }
     }
 
-    #[inline(never)]
-    fn intern(self: &Arc<Self>, name: Name) -> (u64, KeyGuard) {
+    /// The number of a key that has none of its own, and what keeps it so.
+    pub(crate) fn intern(self: &Arc<Self>, Key(name): Key) -> (u64, KeyGuard) {
         let mut table = self.lock();
         if let Some(entry) = table.numbers.get_mut(&name) {
             entry.users += 1;
@@ -216,7 +213,13 @@ mod tests {
     use super::*;
 
     fn number(keys: &Arc<Keys>, key: impl Into<Key>) -> (u64, Option<KeyGuard>) {
-        keys.number(key.into())
+        match keys.plain(key.into()) {
+            Ok(number) => (number, None),
+            Err(key) => {
+                let (number, guard) = keys.intern(key);
+                (number, Some(guard))
+            }
+        }
     }
 
     // rule D3
