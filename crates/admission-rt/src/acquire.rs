@@ -10,9 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use admission_core::{
-    Admitted, Instant, Key, ProviderId, Reason, Refusal, Request, Step, TicketId, TicketState,
-};
+use admission_core::{Admitted, Key, Reason, Refusal, Request, TicketId, TicketState};
 
 use crate::alarms::{Booked, Host};
 use crate::call::{Call, Extras, Rare};
@@ -20,6 +18,7 @@ use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
 use crate::shared::{Shared, State};
+use crate::stage::{Heard, Stage};
 use crate::unwind::{Unwind, quietly};
 use crate::{AbortReason, Permit, Rejected, Waiting};
 
@@ -94,62 +93,6 @@ pub(crate) struct Admit {
     /// Gone when done.
     shared: Option<Arc<Shared>>,
     extras: Extras,
-}
-
-/// Where the call is. The fields are arranged to be 16 bytes in all.
-enum Stage {
-    /// Not submitted: the coordinator knows nothing of it.
-    Lazy { timeout: Millis, provider: ProviderId },
-    /// The same, with a key.
-    LazyKey { timeout: Millis, provider: ProviderId, key: u64 },
-    /// Submitted. It may wait, be granted or be refused by now: the next step tells.
-    Waiting { provider: ProviderId, ticket: TicketId },
-    /// The ticket is gone, and its place may be another's by now.
-    Ended { provider: ProviderId },
-    /// Refused when it was enqueued, or in a poll that ended in another's panic: the next poll will tell.
-    Refused(Box<Rejected>),
-    /// It has answered.
-    Done,
-}
-
-/// What a turn says about the ticket. Why one was refused is told beside it: that is large, and seldom there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Heard {
-    Start,
-    Refused,
-    /// It waits, and its waker and alarm are in place.
-    Settled,
-    /// It waits, and has no alarm or another waker.
-    Unsettled,
-    /// It waits, and no alarm can be had.
-    NoRuntime,
-}
-
-impl Stage {
-    /// Asks the machine about the ticket, and notes at once if it is gone; `wait` says how a
-    /// waiting one is settled. With it comes a waker to be dropped outside the lock.
-    fn step(
-        &mut self,
-        state: &mut State,
-        now: Instant,
-        told: &mut Option<Told>,
-        wait: impl FnOnce(&mut State, TicketId) -> Heard,
-    ) -> (Heard, Option<Waker>) {
-        let Self::Waiting { provider, ticket } = *self else { return (Heard::Refused, None) };
-        match state.core.step(ticket, now) {
-            Step::Wait => (wait(state, ticket), None),
-            Step::Start | Step::Running => (Heard::Start, state.leave(ticket)),
-            Step::GiveUp(refusal) => {
-                *self = Self::Ended { provider };
-                *told = Some(state.limits.told(refusal, provider, now));
-                (Heard::Refused, state.leave(ticket))
-            }
-            Step::Gone => {
-                *self = Self::Ended { provider };
-                (Heard::Refused, None)
-            }
-        }
-    }
 }
 
 impl Admit {
@@ -541,7 +484,6 @@ mod tests {
 
     #[test]
     fn a_future_is_32_bytes() {
-        assert_eq!(size_of::<Stage>(), 16);
         assert_eq!(size_of::<Acquire<()>>(), 32);
     }
 }

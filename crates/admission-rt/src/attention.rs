@@ -3,11 +3,18 @@
 //!
 //! Owns: one word that says whether there is anything of the kind. It is found anew in every turn in which
 //! it may have changed, and kept with the state, so that a turn of which nobody else must hear looks at it
-//! alone. Lacks the acts that follow from it, which are the turn's (see [`crate::shared`]).
+//! alone. And what has to be done about it under the lock. Lacks what is done outside of it, the wakes and
+//! the arming of alarms, which are the turn's (see [`crate::shared`]).
 
-use admission_core::Instant;
+use std::task::Waker;
 
+use admission_core::{Event, Instant, TicketId};
+
+use crate::alarms::Booked;
+use crate::guests::Sightings;
+use crate::runtime::RuntimeId;
 use crate::shared::State;
+use crate::waiters::Wakes;
 use crate::waiting::LongWaits;
 
 /// What there is to see to.
@@ -149,5 +156,70 @@ impl State {
     /// Tells the machine whether anybody waits for idle.
     pub(crate) fn watch_idle(&mut self) {
         self.core.watch_idle(self.idle.waiting() > 0);
+    }
+
+    /// The ticket waits no more: its waker, to be dropped outside the lock.
+    pub(crate) fn leave(&mut self, ticket: TicketId) -> Option<Waker> {
+        self.waiters.leave(ticket, &mut self.alarms)
+    }
+
+    /// The ticket waits: keeps its waker, and books it. Drop what comes back outside the lock.
+    pub(crate) fn sit(
+        &mut self,
+        ticket: TicketId,
+        waker: Option<Waker>,
+        runtime: RuntimeId,
+    ) -> (Option<Waker>, Booked) {
+        self.attention.ask_for_alarms();
+        let room = self.core.capacity();
+        self.waiters.sit(ticket, waker, runtime, &mut self.alarms, room)
+    }
+
+    /// The ticket is granted: its waker, to be woken.
+    pub(crate) fn granted(&mut self, ticket: TicketId) -> Option<Waker> {
+        self.waiters.granted(ticket, &mut self.alarms)
+    }
+
+    /// Takes out the wakers of those who are to be woken; says whether there may be more.
+    ///
+    /// Between two batches others take turns, and an event may then be about a ticket that is gone
+    /// and whose place has another. That one is woken for nothing, which is harmless: a future that
+    /// is woken is polled, and one that is polled and waits puts its waker and booking back.
+    pub(crate) fn drain(
+        &mut self,
+        mut event: Option<Event>,
+        wakes: &mut Wakes,
+        gone: &mut Sightings,
+    ) -> bool {
+        loop {
+            match event {
+                Some(Event::Granted(ticket)) => wakes.push(self.granted(ticket)),
+                Some(Event::Refused(ticket, _)) => wakes.push(self.leave(ticket)),
+                Some(Event::TakenBack(ticket)) => self.waiters.taken_back(ticket, &mut self.alarms),
+                // Made again since, perhaps: what counts is how it is now.
+                Some(Event::Forgotten(id)) => gone.push(self.sight(id)),
+                Some(_) | None => {}
+            }
+            if wakes.is_full() || gone.is_full() {
+                return true;
+            }
+            event = self.core.poll_event();
+            if event.is_none() {
+                break;
+            }
+        }
+        while let Some((lost, told)) = self.alarms.next_lost() {
+            let told = self.waiters.sweep(lost, told, &mut self.alarms, wakes);
+            self.idle.sweep(lost, &mut self.alarms, wakes);
+            self.sleepers.sweep(lost, &mut self.alarms, wakes);
+            self.alarms.told(lost, told, !wakes.is_full());
+            if wakes.is_full() {
+                return true;
+            }
+        }
+        self.idle.hand_out(wakes);
+        self.closed.hand_out(wakes);
+        self.sleepers.hand_out(wakes);
+        wakes.is_full()
     }
 }

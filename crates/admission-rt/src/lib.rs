@@ -123,6 +123,7 @@ mod slab;
 mod sleep;
 mod sleep_alarm;
 mod snapshot;
+mod stage;
 mod stream;
 mod sync;
 mod unwind;

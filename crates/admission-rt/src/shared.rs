@@ -30,7 +30,7 @@ use crate::key::Keys;
 use crate::names::Names;
 use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
-use crate::runtime::{Clock, RuntimeId};
+use crate::runtime::Clock;
 use crate::sleep::Sleepers;
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
@@ -460,68 +460,6 @@ impl Drop for Shared {
         for alarm in state.alarms.clear() {
             quietly(|| drop(alarm));
         }
-    }
-}
-
-impl State {
-    /// The ticket waits no more: its waker, to be dropped outside the lock.
-    pub(crate) fn leave(&mut self, ticket: TicketId) -> Option<Waker> {
-        self.waiters.leave(ticket, &mut self.alarms)
-    }
-
-    /// The ticket waits: keeps its waker, and books it. Drop what comes back outside the lock.
-    pub(crate) fn sit(
-        &mut self,
-        ticket: TicketId,
-        waker: Option<Waker>,
-        runtime: RuntimeId,
-    ) -> (Option<Waker>, Booked) {
-        self.attention.ask_for_alarms();
-        let room = self.core.capacity();
-        self.waiters.sit(ticket, waker, runtime, &mut self.alarms, room)
-    }
-
-    /// The ticket is granted: its waker, to be woken.
-    fn granted(&mut self, ticket: TicketId) -> Option<Waker> {
-        self.waiters.granted(ticket, &mut self.alarms)
-    }
-
-    /// Takes out the wakers of those who are to be woken; says whether there may be more.
-    ///
-    /// Between two batches others take turns, and an event may then be about a ticket that is gone
-    /// and whose place has another. That one is woken for nothing, which is harmless: a future that
-    /// is woken is polled, and one that is polled and waits puts its waker and booking back.
-    fn drain(&mut self, mut event: Option<Event>, wakes: &mut Wakes, gone: &mut Sightings) -> bool {
-        loop {
-            match event {
-                Some(Event::Granted(ticket)) => wakes.push(self.granted(ticket)),
-                Some(Event::Refused(ticket, _)) => wakes.push(self.leave(ticket)),
-                Some(Event::TakenBack(ticket)) => self.waiters.taken_back(ticket, &mut self.alarms),
-                // Made again since, perhaps: what counts is how it is now.
-                Some(Event::Forgotten(id)) => gone.push(self.sight(id)),
-                Some(_) | None => {}
-            }
-            if wakes.is_full() || gone.is_full() {
-                return true;
-            }
-            event = self.core.poll_event();
-            if event.is_none() {
-                break;
-            }
-        }
-        while let Some((lost, told)) = self.alarms.next_lost() {
-            let told = self.waiters.sweep(lost, told, &mut self.alarms, wakes);
-            self.idle.sweep(lost, &mut self.alarms, wakes);
-            self.sleepers.sweep(lost, &mut self.alarms, wakes);
-            self.alarms.told(lost, told, !wakes.is_full());
-            if wakes.is_full() {
-                return true;
-            }
-        }
-        self.idle.hand_out(wakes);
-        self.closed.hand_out(wakes);
-        self.sleepers.hand_out(wakes);
-        wakes.is_full()
     }
 }
 
