@@ -70,8 +70,8 @@ pub(crate) enum Booked {
 /// What alarms are for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
-    /// When time alone next changes something.
-    pub(crate) at: Option<Instant>,
+    /// When time alone next changes something: `NEVER` if it does not.
+    pub(crate) at: Instant,
     /// Whether a call waits. If none does and time changes nothing, no alarm is set (rule T6), whoever else
     /// counts on it.
     pub(crate) is_any_queued: bool,
@@ -99,8 +99,8 @@ struct Entry {
     number: u64,
     /// Not there while it is being made, and while it is being armed.
     alarm: Option<Box<dyn Alarm>>,
-    /// What it was last armed for and has not rung for.
-    armed: Option<Instant>,
+    /// What it was last armed for and has not rung for: `NEVER` if there is nothing of the kind.
+    armed: Instant,
     waiting: usize,
     dead: bool,
     /// If dead: nobody below this place among the tickets counts on it any more.
@@ -121,8 +121,15 @@ impl Alarms {
             return Booked::Done;
         }
         self.made += 1;
-        let entry =
-            Entry { runtime, number: self.made, alarm: None, armed: None, waiting: 1, dead: false, told: 0 };
+        let entry = Entry {
+            runtime,
+            number: self.made,
+            alarm: None,
+            armed: Instant::NEVER,
+            waiting: 1,
+            dead: false,
+            told: 0,
+        };
         if let Some(place) = self.entries.iter().position(|e| e.dead && e.waiting == 0) {
             let old = std::mem::replace(&mut self.entries[place], entry);
             *booking = Booking::counted(place);
@@ -181,7 +188,7 @@ impl Alarms {
     /// The alarm has rung, and is set for nothing any more.
     pub(crate) fn rang(&mut self, number: u64) {
         if let Some(entry) = self.entry(number) {
-            entry.armed = None;
+            entry.armed = Instant::NEVER;
         }
     }
 
@@ -191,7 +198,7 @@ impl Alarms {
         let Some(entry) = self.entry(number) else { return };
         if !entry.dead {
             entry.dead = true;
-            entry.armed = None;
+            entry.armed = Instant::NEVER;
             entry.told = 0;
             self.any_lost |= entry.waiting > 0;
         }
@@ -220,21 +227,34 @@ impl Alarms {
         }
     }
 
-    /// Whether any alarm must move, if it is `now` and `wanted` says what for. It is asked only if somebody
-    /// waits.
+    /// Whether anybody counts on an alarm, or one is set for somebody who did.
     #[inline]
-    pub(crate) fn must_move(&self, now: Instant, wanted: impl Fn() -> Wanted) -> bool {
-        self.entries.iter().any(|entry| entry.must_move(now, &wanted))
+    pub(crate) fn are_of_use(&self) -> bool {
+        self.entries.iter().any(Entry::is_of_use)
+    }
+
+    /// Whether any alarm must move, if it is `now` and `wanted` says what for.
+    #[inline]
+    pub(crate) fn must_move(&self, now: Instant, wanted: Wanted) -> bool {
+        self.entries.iter().any(|entry| entry.must_move(now, wanted))
+    }
+
+    /// Whether anybody counts on an alarm or one is set, and whether one must move.
+    #[inline]
+    pub(crate) fn look(&self, now: Instant, wanted: Wanted) -> (bool, bool) {
+        self.entries.iter().fold((false, false), |(are_of_use, must_move), entry| {
+            (are_of_use | entry.is_of_use(), must_move | entry.must_move(now, wanted))
+        })
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
     /// that is noted here and not lost.
     pub(crate) fn take_move(&mut self, now: Instant, wanted: Wanted) -> Option<Move> {
-        let place = self.entries.iter().position(|entry| entry.must_move(now, || wanted))?;
+        let place = self.entries.iter().position(|entry| entry.must_move(now, wanted))?;
         let entry = &mut self.entries[place];
-        let until = entry.target(|| wanted);
         let alarm = entry.alarm.take()?;
-        entry.armed = until;
+        entry.armed = entry.target(wanted);
+        let until = Some(entry.armed).filter(|until| *until < Instant::NEVER);
         Some(Move { alarm, until, place, number: entry.number })
     }
 
@@ -262,9 +282,15 @@ impl Alarms {
 }
 
 impl Entry {
+    #[inline]
+    fn is_of_use(&self) -> bool {
+        self.waiting > 0 || self.armed < Instant::NEVER
+    }
+
     /// An alarm that nobody counts on is set for nothing.
-    fn target(&self, wanted: impl Fn() -> Wanted) -> Option<Instant> {
-        if self.waiting > 0 { wanted().at } else { None }
+    #[inline]
+    fn target(&self, wanted: Wanted) -> Instant {
+        if self.waiting > 0 { wanted.at } else { Instant::NEVER }
     }
 
     /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it and there is
@@ -274,18 +300,13 @@ impl Entry {
     /// One whose instant has passed is as good as not set. It is late, or it will never ring: whatever turn
     /// comes first does what was due, and sets it for what is next.
     #[inline]
-    fn must_move(&self, now: Instant, wanted: impl Fn() -> Wanted) -> bool {
-        if self.dead || self.alarm.is_none() {
-            return false;
-        }
-        match self.armed {
-            None => self.target(wanted).is_some(),
-            Some(_) if self.waiting == 0 => true,
-            Some(armed) => match wanted() {
-                Wanted { at: Some(wanted), .. } => wanted < armed || (armed <= now && now < wanted),
-                Wanted { at: None, is_any_queued } => armed <= now || !is_any_queued,
-            },
-        }
+    fn must_move(&self, now: Instant, wanted: Wanted) -> bool {
+        let target = self.target(wanted);
+        let is_too_late = target < self.armed;
+        let is_past = self.armed <= now && now < target;
+        let is_for_nobody = target == Instant::NEVER && !(self.waiting > 0 && wanted.is_any_queued);
+        let is_needless = is_for_nobody && self.armed < Instant::NEVER;
+        (is_too_late || is_past || is_needless) && !self.dead && self.alarm.is_some()
     }
 }
 
