@@ -113,13 +113,23 @@ impl Alarms {
     }
 
     /// Counts a caller in, in place of wherever it was booked before.
+    #[inline]
     pub(crate) fn book(&mut self, booking: &mut Booking, runtime: RuntimeId) -> Booked {
         self.end(booking);
-        if let Some(place) = self.entries.iter().position(|e| e.runtime == runtime && !e.dead) {
-            self.entries[place].waiting += 1;
-            *booking = Booking::counted(place);
-            return Booked::Done;
+        let mut entries = self.entries.iter_mut().enumerate();
+        match entries.find(|(_, entry)| entry.runtime == runtime && !entry.dead) {
+            Some((place, entry)) => {
+                entry.waiting += 1;
+                *booking = Booking::counted(place);
+                Booked::Done
+            }
+            None => self.book_first(booking, runtime),
         }
+    }
+
+    /// The first caller of a runtime.
+    #[inline(never)]
+    fn book_first(&mut self, booking: &mut Booking, runtime: RuntimeId) -> Booked {
         self.made += 1;
         let entry = Entry {
             runtime,

@@ -30,7 +30,7 @@ use crate::key::Keys;
 use crate::names::Names;
 use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
-use crate::runtime::Clock;
+use crate::runtime::{Alarm, Clock};
 use crate::sleep::Sleepers;
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
@@ -229,12 +229,17 @@ impl Shared {
     /// Makes the alarm that a booking called for, and drops what was in its place; says whether there
     /// is an alarm now. There is none where the runtime is already gone: whoever booked would only be
     /// woken to find that out again.
+    #[inline]
     pub(crate) fn make(self: &Arc<Self>, host: &'static Host, booked: Booked) -> bool {
-        let (number, old) = match booked {
-            Booked::Done => return true,
-            Booked::Full => return false,
-            Booked::Make(number, old) => (number, old),
-        };
+        match booked {
+            Booked::Done => true,
+            Booked::Full => false,
+            Booked::Make(number, old) => self.make_alarm(host, number, old),
+        }
+    }
+
+    #[inline(never)]
+    fn make_alarm(self: &Arc<Self>, host: &'static Host, number: u64, old: Option<Box<dyn Alarm>>) -> bool {
         let unmade = Unmade { shared: self, number };
         drop(old);
         let alarm = (host.alarm)(Bell::new(Arc::downgrade(self), number));
