@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use admission_rt::{Attempt, OnAbort, Query, QueryError, QueryStatus, Refresh, Retry};
@@ -23,7 +23,7 @@ fn one_at_a_time(world: &World) -> (Admission, Provider) {
 }
 
 /// A way back into a query that is made later.
-struct Way<T>(Arc<OnceLock<Query<T, T>>>);
+struct Way<T>(Arc<Mutex<Option<Query<T, T>>>>);
 
 impl<T> Clone for Way<T> {
     fn clone(&self) -> Self {
@@ -37,12 +37,22 @@ impl<T: Send + Sync + 'static> Way<T> {
     }
 
     fn leads_to(&self, query: &Query<T, T>) {
-        assert!(self.0.set(query.clone()).is_ok());
+        *self.0.lock().unwrap() = Some(query.clone());
+    }
+
+    /// Leads nowhere any more: a query that has a way to itself would never go.
+    fn ends(&self) {
+        let query = self.0.lock().unwrap().take();
+        drop(query);
+    }
+
+    fn query(&self) -> Option<Query<T, T>> {
+        self.0.lock().unwrap().clone()
     }
 
     /// Uses the query in every way that ends nothing for others.
     fn meddle(&self) {
-        let Some(query) = self.0.get() else { return };
+        let Some(query) = self.query() else { return };
         let _ = query.snapshot().status;
         let _ = format!("{query:?}");
         let mut looks = query.subscribe();
@@ -282,8 +292,8 @@ fn a_source_may_end_its_own_query() {
                     let way = Way::new();
                     let back = way.clone();
                     let source = does(place, move || {
-                        if let Some(query) = back.0.get() {
-                            end(query);
+                        if let Some(query) = back.query() {
+                            end(&query);
                             back.meddle();
                         }
                     });
@@ -296,6 +306,7 @@ fn a_source_may_end_its_own_query() {
                     world.run();
                     assert_eq!(admission.counts(), counts(0, 0, 0), "{on_abort:?} {place:?}");
                     assert_eq!(world.drop_tasks(), 0);
+                    way.ends();
                 }
             }
         }
@@ -365,6 +376,7 @@ fn data_and_errors_may_come_back_when_they_are_dropped() {
         assert!(drops.load(Ordering::SeqCst) > 0);
         query.dispose();
         world.drop_tasks();
+        way.ends();
     });
 }
 
