@@ -2,6 +2,7 @@
 
 use super::{Fault, in_rt, in_suite};
 
+const ALARMS: &str = "crates/admission-rt/src/alarms.rs";
 const CYCLE: &str = "crates/admission-rt/src/query/cycle.rs";
 const STATE: &str = "crates/admission-rt/src/query/state.rs";
 const QUERY_BUILDER: &str = "crates/admission-rt/src/query/builder.rs";
@@ -13,6 +14,14 @@ const KEY: &str = "crates/admission-rt/src/key.rs";
 const BUILDER: &str = "crates/admission-rt/src/builder.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        rule: "T6",
+        what: "an alarm stays set for a call that has left, as long as anybody waits for anything",
+        file: ALARMS,
+        right: "target == Instant::NEVER && !(self.waiting > 0 && wanted.is_any_queued);",
+        wrong: "target == Instant::NEVER && self.waiting == 0;",
+        test: in_rt("alarm_for_nobody", "whoever_waits_for_idle_keeps_no_alarm_that_a_call_has_left"),
+    },
     Fault {
         rule: "T2",
         what: "a runtime is asked for a sleep of any length",

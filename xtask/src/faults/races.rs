@@ -22,7 +22,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a call that is dropped is deaf before it is out of the queue",
         file: ACQUIRE,
         right: "if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
-        wrong: "if let Some(rare) = &mut self.rare { rare.leave() }
+        wrong: "if let Some(rare) = &mut self.extras.0 { rare.leave() }
         if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
         test: in_loom("an abort against a drop"),
     },
@@ -59,13 +59,12 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a waker is put in its place, and nobody asks whether its turn has come meanwhile",
         file: ACQUIRE,
         right: "stage.step(state, now, told, |state, ticket| {
-                let room = state.core.capacity();
-                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+                (waker, booked) = state.sit(ticket, waker.take(), runtime);
                 Heard::Settled
             })",
         wrong: "let Stage::Waiting { ticket, .. } = *stage else { return (Heard::Refused, None::<Waker>) };
-            let (_, _, room) = (now, &told, state.core.capacity());
-            (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+            let _ = (now, &told);
+            (waker, booked) = state.sit(ticket, waker.take(), runtime);
             (Heard::Settled, None)",
         test: in_loom("a newcomer against a release"),
     },
