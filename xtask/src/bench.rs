@@ -1,7 +1,7 @@
 //! `cargo xtask bench` and `cargo xtask instructions`: what admission costs, and whether that became more.
 //!
-//! Owns: building the programs of `admission-bench` and `admission-hot-paths` as they are to be measured, and where things lie. Lacks all
-//! knowledge of what is measured: that is theirs.
+//! Owns: building the programs of `admission-bench` and `admission-hot-paths` as they are to be measured, and where
+//! things lie. Lacks all knowledge of what is measured: that is theirs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::workspace;
+use crate::{rows, workspace};
 
 /// Measure admission beside its peers, and write docs/benchmarks.md
 #[derive(Args)]
@@ -87,11 +87,7 @@ pub(crate) fn has_valgrind() -> Result<(), String> {
 fn build(root: &Path, package: &str) -> Result<PathBuf, String> {
     let mut command = cargo(root);
     run(command.args(["build", "--quiet", "--profile", PROFILE, "--package", package, "--bins"]))?;
-    let metadata = cargo(root).args(["metadata", "--no-deps", "--format-version", "1"]).output();
-    let metadata = metadata.map_err(|error| format!("cargo metadata could not be run: {error}"))?;
-    let metadata: Value = serde_json::from_slice(&metadata.stdout).map_err(|error| error.to_string())?;
-    let folder = metadata["target_directory"].as_str().ok_or("cargo names no folder for what it builds")?;
-    Ok(PathBuf::from(folder).join(PROFILE))
+    Ok(rows::target_folder()?.join(PROFILE))
 }
 
 fn cargo(root: &Path) -> Command {

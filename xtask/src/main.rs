@@ -19,6 +19,7 @@ mod conformance;
 mod coverage;
 mod faults;
 mod machines;
+mod mutants;
 mod proof;
 mod rows;
 mod rust_version;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Chore::Faults(chore) => chore.run(),
         Chore::Sim(chore) => chore.run(),
         Chore::Machines(chore) => chore.run(),
+        Chore::Mutants(chore) => chore.run(),
         Chore::Loom(chore) => chore.run(),
         Chore::Shuttle(chore) => chore.run(),
         Chore::Fuzz(chore) => chore.run(),
@@ -78,6 +80,7 @@ enum Chore {
     Faults(faults::Faults),
     Sim(sim::Sim),
     Machines(machines::Machines),
+    Mutants(mutants::Mutants),
     Loom(proof::Loom),
     Shuttle(proof::Shuttle),
     Fuzz(proof::Fuzz),

@@ -102,6 +102,12 @@ impl Step {
         Step { runs_tests: true, ..Step::cargo(&format!("test {words}")) }
     }
 
+    /// One more word, which may have spaces.
+    pub(crate) fn word(mut self, word: &str) -> Step {
+        self.arguments.push(word.to_owned());
+        self
+    }
+
     /// Let this cargo run it.
     pub(crate) fn by(self, cargo: &str) -> Step {
         Step { program: Some(cargo.to_owned()), ..self }
@@ -147,11 +153,10 @@ impl Step {
     }
 
     fn command(&self) -> Result<Command, String> {
-        let root = workspace::root()?;
         let mut command = Command::new(self.program.clone().unwrap_or_else(workspace::cargo));
         command
             .args(&self.arguments)
-            .current_dir(&root)
+            .current_dir(workspace::root()?)
             .env("CARGO_TERM_COLOR", "never")
             .stdin(Stdio::null());
         for (name, value) in &self.env {
@@ -161,9 +166,7 @@ impl Step {
             command.env(name, format!("{own} {value}").trim());
         }
         if let Some(name) = &self.target_folder {
-            let target =
-                env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set));
-            command.env("CARGO_TARGET_DIR", target.join(name));
+            command.env("CARGO_TARGET_DIR", target_folder()?.join(name));
         }
         Ok(command)
     }

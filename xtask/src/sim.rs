@@ -2,11 +2,9 @@
 //!
 //! It owns nothing but the command line: what a history is and how one is cut short is `admission-sim`'s.
 
-use std::process::Command;
-
 use clap::Args;
 
-use crate::workspace;
+use crate::rows::Step;
 
 /// Live through seeded histories of callers and faults, with an observer; stops at the first that breaks a rule.
 #[derive(Args)]
@@ -27,18 +25,16 @@ pub(crate) struct Sim {
 
 impl Sim {
     pub(crate) fn run(&self) -> Result<(), String> {
-        let mut command = Command::new(workspace::cargo());
-        command.args(["run", "--release", "--quiet", "-p", "admission-sim", "--"]);
-        command.current_dir(workspace::root()?).arg("--seed").arg(self.seed.to_string());
+        let mut step = Step::cargo("run --release --quiet -p admission-sim --");
+        step = step.word("--seed").word(&self.seed.to_string());
         for (name, value) in [("--seeds", self.seeds), ("--minutes", self.minutes)] {
             if let Some(value) = value {
-                command.arg(name).arg(value.to_string());
+                step = step.word(name).word(&value.to_string());
             }
         }
         if self.keep_going {
-            command.arg("--keep-going");
+            step = step.word("--keep-going");
         }
-        let status = command.status().map_err(|error| format!("cargo could not be run: {error}"))?;
-        if status.success() { Ok(()) } else { Err("the simulation failed; see above".to_owned()) }
+        step.run_here()
     }
 }

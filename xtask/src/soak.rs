@@ -2,11 +2,9 @@
 //!
 //! It owns nothing but the command line: what the traffic is and what may not be left of it is `admission-soak`'s.
 
-use std::process::Command;
-
 use clap::Args;
 
-use crate::workspace;
+use crate::rows::Step;
 
 /// Run mixed traffic through every runtime, round after round, and look at what is left of it.
 #[derive(Args)]
@@ -27,21 +25,21 @@ pub(crate) struct Soak {
 
 impl Soak {
     pub(crate) fn run(&self) -> Result<(), String> {
-        let mut command = Command::new(workspace::cargo());
-        command.args(["run", "--release", "--quiet", "-p", "admission-soak", "--"]);
-        command.current_dir(workspace::root()?).arg("--seed").arg(self.seed.to_string());
         // Their executors have one thread, or as many as there are cores, unless told.
-        command.env("SMOL_THREADS", "2").env("ASYNC_STD_THREAD_COUNT", "2");
+        let mut step = Step::cargo("run --release --quiet -p admission-soak --")
+            .env("SMOL_THREADS", "2")
+            .env("ASYNC_STD_THREAD_COUNT", "2")
+            .word("--seed")
+            .word(&self.seed.to_string());
         if let Some(minutes) = self.minutes {
-            command.arg("--minutes").arg(minutes.to_string());
+            step = step.word("--minutes").word(&minutes.to_string());
         }
         if let Some(calls) = self.calls {
-            command.arg("--calls").arg(calls.to_string());
+            step = step.word("--calls").word(&calls.to_string());
         }
         if let Some(runtime) = &self.runtime {
-            command.arg("--runtime").arg(runtime);
+            step = step.word("--runtime").word(runtime);
         }
-        let status = command.status().map_err(|error| format!("cargo could not be run: {error}"))?;
-        if status.success() { Ok(()) } else { Err("the soak failed; see above".to_owned()) }
+        step.run_here()
     }
 }

@@ -21,7 +21,7 @@ mod paths;
 pub(crate) mod rules;
 mod words;
 
-/// Check the tree: arrows, rules and their tests, headers, clocks, words, paths, links, mounts, dependencies.
+/// Check the tree: what no compiler looks at; `--list` names the checks
 #[derive(Args, Default)]
 pub(crate) struct Tidy {
     /// Run only the checks whose name contains this text

@@ -12,7 +12,7 @@ mod transcript;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use admission_core::Admitted;
+use admission_core::{Admitted, Log};
 use allocation_counter::measure;
 use dice::Dice;
 use transcript::*;
@@ -260,6 +260,56 @@ fn ever_new_keys_in_a_full_queue_allocate_nothing() {
     }
 }
 
+// rules L1, W5: a key that several tickets shared leaves nothing behind
+#[test]
+fn ever_new_keys_that_are_shared_allocate_nothing() {
+    let mut core = Coordinator::new(&sixteen()).unwrap();
+    let mut share = |keys: core::ops::Range<u64>| {
+        for key in keys {
+            let tickets = [0, 1, 2].map(|_| match core.request(&ask(A).key(Key(key)), at(0)) {
+                Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) => ticket,
+                Err(refusal) => panic!("{refusal}"),
+            });
+            for ticket in tickets {
+                core.handle_release(ticket, at(0));
+                while core.poll_event().is_some() {}
+            }
+        }
+    };
+    share(0..10);
+    assert_eq!(measure(|| share(10..10_000)).count_total, 0);
+}
+
+// rules L9, L10, W5: what a log has counted from is forgotten with the calls that it counted so
+#[test]
+fn limits_that_change_to_and_fro_leave_nothing_behind() {
+    let log = Log::new(1_000, ms(100));
+    let limits = [log, log.until_settled()].map(|log| free().pacer(Pacer::Log(log)));
+    let mut core = Coordinator::new(&config(free(), &[free()])).unwrap();
+    let mut turn = 0;
+    let mut change = |times: u64, is_removed: bool| {
+        for nth in turn..turn + times {
+            turn += 1;
+            let now = at(nth);
+            let limits = &limits[nth as usize % 2];
+            if is_removed {
+                core.remove_provider(A, now).unwrap();
+                core.add_provider(A, limits, now).unwrap();
+            } else {
+                core.set_limits(of(A), limits, now).unwrap();
+            }
+            let Ok(Admitted::Started(ticket)) = core.request(&ask(A), now) else { panic!("not started") };
+            core.handle_release(ticket, now);
+            while core.poll_event().is_some() {}
+        }
+    };
+    for is_removed in [false, true] {
+        change(10, is_removed);
+        let counted = measure(|| change(5_000, is_removed));
+        assert!(counted.bytes_current < 8_192, "{} bytes are left", counted.bytes_current);
+    }
+}
+
 // rule W1
 #[test]
 fn a_waiting_ticket_takes_eighty_bytes_at_most() {
@@ -280,6 +330,20 @@ fn a_waiting_ticket_takes_eighty_bytes_at_most() {
     let each = counted.bytes_max as f64 / f64::from(WAITING);
     assert!(each <= 80.0, "{each} bytes");
     assert!(each >= 64.0, "{each} bytes: not all of it was counted");
+}
+
+// rule E7: to hold more than ever before takes the fewer steps the more there is room for
+#[test]
+fn room_that_nothing_bounds_grows_by_a_part_of_itself() {
+    let mut core = Coordinator::new(&config(free(), &[free()])).unwrap();
+    let counted = measure(|| {
+        for nth in 0..50_000 {
+            let outcome = core.request(&ask(A).key(Key(nth)), at(0));
+            assert!(matches!(outcome, Ok(Admitted::Started(_))));
+        }
+    });
+    // measured: 15
+    assert!(counted.count_total < 32, "{counted:?}");
 }
 
 // rules L10, W5: whoever of a crowd stays does not keep the room for all of it
@@ -326,5 +390,48 @@ fn a_crowd_of_providers_leaves_no_room_behind() {
         });
         // its pacers, and its log
         assert!(nth < 64 || counted.count_total <= 2, "{nth}: {counted:?}");
+    }
+}
+
+// rules L10, W5: nor do those of whom a crowd waited, for the client or for an instant, until it was closed or not
+#[test]
+fn a_crowd_of_providers_that_waited_leaves_no_room_behind() {
+    const CROWD: u32 = 20_000;
+    for (client, template, is_closed) in
+        [(conc(1), gap(1), false), (free(), gap(100), false), (free(), gap(100), true)]
+    {
+        let mut config = config(client, &[free()]);
+        config.template = Some(template);
+        config.max_queued = 2 * CROWD;
+        let mut core = Coordinator::new(&config).unwrap();
+        let counted = measure(|| {
+            let mut tickets = Vec::new();
+            for _ in 0..2 {
+                for number in 1..=CROWD {
+                    match core.request(&ask(ProviderId::new(number)), at(0)) {
+                        Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) => tickets.push(ticket),
+                        Err(refusal) => panic!("{refusal}"),
+                    }
+                    while core.poll_event().is_some() {}
+                }
+            }
+            assert!(core.counts().queued >= CROWD);
+            if is_closed {
+                core.close(at(0));
+            }
+            // From the tail, so that nobody is granted in the place of one that goes.
+            for ticket in tickets.into_iter().rev() {
+                core.handle_release(ticket, at(0));
+                while core.poll_event().is_some() {}
+            }
+            for _ in 0..CROWD {
+                core.handle_timeout(at(1_000));
+                while core.poll_event().is_some() {}
+            }
+        });
+        assert_eq!(core.snapshot().providers.len(), 1);
+        // measured: 11 KB; a close puts everybody in order, in room that is kept for the next one.
+        let in_order = if is_closed { 4 * 2 * i64::from(CROWD) } else { 0 };
+        assert!(counted.bytes_current < in_order + 64 * 1_024, "{} bytes are left", counted.bytes_current);
     }
 }

@@ -26,7 +26,7 @@ pub fn counted(run: &mut Run, n: u64) {
     run(n);
 }
 
-/// What the helper process does: set one case up, warm it up, and run it once inside the counted function.
+/// What each counted process does: set one case up, warm it up, and run it once inside the counted function.
 ///
 /// # Errors
 ///

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use admission_tokio::{Admission, Provider};
 
+use crate::combined::{PROVIDERS, handles, names};
 use crate::{Group, case, tokio_runtime};
 
 /// A coordinator in which one call runs at a time, with sixteen providers.
@@ -16,12 +17,11 @@ use crate::{Group, case, tokio_runtime};
 #[must_use]
 pub fn one_at_a_time(queued: usize) -> (Admission, Vec<Provider>) {
     let mut builder = Admission::builder().max_concurrent(1).max_queued(queued as u32);
-    let names: Vec<String> = (0..16).map(|number| format!("provider-{number:02}")).collect();
-    for name in &names {
-        builder = builder.provider(name.as_str(), |limits| limits);
+    for name in names() {
+        builder = builder.provider(name, |limits| limits);
     }
     let admission = builder.build().expect("the configuration is right");
-    let handles = names.iter().map(|name| admission.provider(name).expect("it was named")).collect();
+    let handles = handles(&admission);
     (admission, handles)
 }
 
@@ -44,7 +44,7 @@ pub fn drained() -> Group {
         let mut number = 0_u64;
         let mut next = move || {
             number += 1;
-            providers[(number % 16) as usize].key(number).acquire()
+            providers[number as usize % PROVIDERS].key(number).acquire()
         };
         let mut first = next();
         let Poll::Ready(Ok(permit)) = first.poll_acquire(&mut cx) else { panic!("nobody is there yet") };

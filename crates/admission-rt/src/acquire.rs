@@ -10,14 +10,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use admission_core::{Admitted, Instant, Key, ProviderId, Reason, Refusal, Request, Step, TicketId};
+use admission_core::{Admitted, Key, Reason, Refusal, Request, TicketId, TicketState};
 
 use crate::alarms::{Booked, Host};
-use crate::call::{Call, Rare};
+use crate::call::{Call, Extras, Rare};
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
 use crate::shared::{Shared, State};
+use crate::stage::{Heard, Stage};
 use crate::unwind::{Unwind, quietly};
 use crate::{AbortReason, Permit, Rejected, Waiting};
 
@@ -91,63 +92,7 @@ pub(crate) struct Admit {
     stage: Stage,
     /// Gone when done.
     shared: Option<Arc<Shared>>,
-    rare: Option<Box<Rare>>,
-}
-
-/// Where the call is. The fields are arranged to be 16 bytes in all.
-enum Stage {
-    /// Not submitted: the coordinator knows nothing of it.
-    Lazy { timeout: Millis, provider: ProviderId },
-    /// The same, with a key.
-    LazyKey { timeout: Millis, provider: ProviderId, key: u64 },
-    /// Submitted. It may wait, be granted or be refused by now: the next step tells.
-    Waiting { provider: ProviderId, ticket: TicketId },
-    /// The ticket is gone, and its place may be another's by now.
-    Ended { provider: ProviderId },
-    /// Refused when it was enqueued, or in a poll that ended in another's panic: the next poll will tell.
-    Refused(Box<Rejected>),
-    /// It has answered.
-    Done,
-}
-
-/// What a turn says about the ticket. Why one was refused is told beside it: that is large, and seldom there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Heard {
-    Start,
-    Refused,
-    /// It waits, and its waker and alarm are in place.
-    Settled,
-    /// It waits, and has no alarm or another waker.
-    Unsettled,
-    /// It waits, and no alarm can be had.
-    NoRuntime,
-}
-
-impl Stage {
-    /// Asks the machine about the ticket, and notes at once if it is gone; `wait` says how a
-    /// waiting one is settled. With it comes a waker to be dropped outside the lock.
-    fn step(
-        &mut self,
-        state: &mut State,
-        now: Instant,
-        told: &mut Option<Told>,
-        wait: impl FnOnce(&mut State, TicketId) -> Heard,
-    ) -> (Heard, Option<Waker>) {
-        let Self::Waiting { provider, ticket } = *self else { return (Heard::Refused, None) };
-        match state.core.step(ticket, now) {
-            Step::Wait => (wait(state, ticket), None),
-            Step::Start | Step::Running => (Heard::Start, state.leave(ticket)),
-            Step::GiveUp(refusal) => {
-                *self = Self::Ended { provider };
-                *told = Some(state.limits.told(refusal, provider, now));
-                (Heard::Refused, state.leave(ticket))
-            }
-            Step::Gone => {
-                *self = Self::Ended { provider };
-                (Heard::Refused, None)
-            }
-        }
-    }
+    extras: Extras,
 }
 
 impl Admit {
@@ -162,7 +107,7 @@ impl Admit {
             Some(key) => Stage::LazyKey { timeout: millis, provider, key },
             None => Stage::Lazy { timeout: millis, provider },
         };
-        Self { stage, shared: Some(shared), rare }
+        Self { stage, shared: Some(shared), extras: Extras(rare) }
     }
 
     /// Submits the call and starts it, or not.
@@ -171,7 +116,10 @@ impl Admit {
             return Err(self.aborted(reason));
         }
         let mut told = None;
-        match self.submit(|request| request.at_once(), &mut told) {
+        let (heard, unwind) =
+            self.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
+        unwind.resume();
+        match heard {
             Heard::Refused => Err(self.refused(told)),
             _ => self.start().ok_or(Rejected::Closed),
         }
@@ -183,7 +131,10 @@ impl Admit {
             self.aborted(reason)
         } else {
             let mut told = None;
-            match self.submit(|request| request.deferred(), &mut told) {
+            let (heard, unwind) =
+                self.submit_and(|request| request.deferred(), &mut told, |_, _| Heard::Unsettled);
+            unwind.resume();
+            match heard {
                 Heard::Refused => self.refused(told),
                 _ => match self.listen() {
                     None => return,
@@ -201,9 +152,15 @@ impl Admit {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
         // Looked at before submitting, and once more right before a start (rules W3, S3).
-        if let (Stage::Lazy { .. } | Stage::LazyKey { .. }, None) = (&self.stage, self.look()) {
+        let is_new = matches!(self.stage, Stage::Lazy { .. } | Stage::LazyKey { .. });
+        if is_new && !(self.extras.0.is_some() && self.is_aborted()) {
             let mut told = None;
-            return match self.submit(|request| request, &mut told) {
+            let heard = if self.is_likely_to_wait() {
+                self.submit_and_sit(host, cx, &mut told)
+            } else {
+                self.submit(&mut told)
+            };
+            return match heard {
                 Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
                 heard => self.poll_at_length(heard, told, host, cx),
             };
@@ -225,8 +182,10 @@ impl Admit {
             }
         }
         // It listens already, unless the poll that submitted it ended in another's panic.
-        if let Some(reason) = self.look().or_else(|| self.listen()) {
-            return Poll::Ready(Err(self.aborted(reason)));
+        if self.extras.0.is_some() {
+            if let Some(reason) = self.look().or_else(|| self.listen()) {
+                return Poll::Ready(Err(self.aborted(reason)));
+            }
         }
         let mut told = None;
         match self.step(cx.waker(), &mut told) {
@@ -272,24 +231,66 @@ impl Admit {
         }
     }
 
+    /// Whether it is worth having a waker at hand before the call is submitted. One that has a signal listens
+    /// to it as soon as it has a ticket, and its waker comes after that.
+    #[inline]
+    fn is_likely_to_wait(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.has_queue())
+            && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
+    }
+
     /// The first turn: asks the machine.
     #[inline]
-    fn submit(
+    fn submit(&mut self, told: &mut Option<Told>) -> Heard {
+        let (heard, unwind) = self.submit_and(|request| request, told, |_, _| Heard::Unsettled);
+        unwind.resume();
+        heard
+    }
+
+    /// The first turn of a call that will most likely have to wait, and the last until it is granted. Whose
+    /// alarm, and a clone of the waker, are foreign code, and come before it.
+    #[inline(never)]
+    fn submit_and_sit(&mut self, host: &'static Host, cx: &Context<'_>, told: &mut Option<Told>) -> Heard {
+        let Some(runtime) = (host.current)() else { return self.submit(told) };
+        let mut waker = Some(cx.waker().clone());
+        let mut booked = Booked::Done;
+        let (heard, unwind) = self.submit_and(
+            |request| request,
+            told,
+            |state, ticket| {
+                // It may have been granted in this very call (rule E4), and then a step starts it.
+                if state.core.state(ticket) != Some(TicketState::Queued) {
+                    return Heard::Unsettled;
+                }
+                (waker, booked) = state.sit(ticket, waker.take(), runtime);
+                Heard::Settled
+            },
+        );
+        let has_alarm = self.shared.as_ref().is_none_or(|shared| shared.make(host, booked));
+        drop(waker);
+        unwind.resume();
+        if has_alarm { heard } else { Heard::NoRuntime }
+    }
+
+    /// Asks the machine, and notes what it says; `wait` says how a call is settled that has to wait.
+    #[inline]
+    fn submit_and(
         &mut self,
         how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>,
         told: &mut Option<Told>,
-    ) -> Heard {
-        let Self { stage, shared, rare } = self;
+        wait: impl FnOnce(&mut State, TicketId) -> Heard,
+    ) -> (Heard, Unwind) {
+        let Self { stage, shared, extras } = self;
         let (provider, key, millis) = match *stage {
             Stage::Lazy { timeout, provider } => (provider, None, timeout),
             Stage::LazyKey { timeout, provider, key } => (provider, Some(Key(key)), timeout),
-            _ => return Heard::Refused,
+            _ => return (Heard::Refused, Unwind::new()),
         };
-        let Some(shared) = shared else { return Heard::Refused };
+        let Some(shared) = shared else { return (Heard::Refused, Unwind::new()) };
         let mut request = Request::new(provider);
         request.key = key;
         request.timeout = millis.get();
-        if let Some(rare) = rare {
+        if let Some(rare) = &extras.0 {
             request.costs = rare.costs.as_slice();
             request.timeout = request.timeout.or(rare.timeout);
         }
@@ -299,7 +300,7 @@ impl Admit {
         let mut request = how(request);
         // The ticket is noted before the lock is gone: from here on, drop knows what to undo, even if one
         // of those whom this turn wakes panics.
-        let (heard, unwind) = shared.turn_timed(|state, time| match state.request(&mut request, time) {
+        shared.turn_timed(|state, time| match state.request(&mut request, time) {
             Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
                 Heard::Start
@@ -310,22 +311,22 @@ impl Admit {
                 if let Some(long_waits) = &mut state.long_waits {
                     long_waits.note(ticket, &state.core, now);
                 }
-                Heard::Unsettled
+                wait(state, ticket)
             }
             Err(refusal) => {
                 let now = state.time_of(time);
                 *told = Some(state.limits.told(refusal, provider, now));
                 Heard::Refused
             }
-        });
-        unwind.resume();
-        heard
+        })
     }
 
     /// A later poll: one turn, and no more if nothing changed.
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
-        let ((heard, old), unwind) = shared.turn_held(|state, now| {
+        let ((heard, old), unwind) = shared.turn_timed(|state, time| {
+            time.now();
+            let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
                 if state.waiters.keeps(ticket, waker) { Heard::Settled } else { Heard::Unsettled }
             })
@@ -346,10 +347,11 @@ impl Admit {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
         let mut waker = Some(waker);
         let mut booked = Booked::Done;
-        let ((heard, old), unwind) = shared.turn_held(|state, now| {
+        let ((heard, old), unwind) = shared.turn_timed(|state, time| {
+            time.now();
+            let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
-                let room = state.core.capacity();
-                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+                (waker, booked) = state.sit(ticket, waker.take(), runtime);
                 Heard::Settled
             })
         });
@@ -375,14 +377,19 @@ impl Admit {
         }
     }
 
+    #[inline(never)]
+    fn is_aborted(&self) -> bool {
+        self.look().is_some()
+    }
+
     /// The reason, if the call's signal has fired.
     fn look(&self) -> Option<AbortReason> {
-        self.rare.as_ref()?.signal.as_ref()?.look()
+        self.extras.0.as_ref()?.signal.as_ref()?.look()
     }
 
     /// Has the signal take the ticket out; the reason, if it has fired already.
     fn listen(&mut self) -> Option<AbortReason> {
-        let (Some(shared), Some(rare)) = (&self.shared, &mut self.rare) else { return None };
+        let (Some(shared), Some(rare)) = (&self.shared, &mut self.extras.0) else { return None };
         let (Stage::Waiting { ticket, .. }, Some(signal), None) = (&self.stage, &rare.signal, rare.listener)
         else {
             return None;
@@ -400,10 +407,15 @@ impl Admit {
     #[inline]
     fn start(&mut self) -> Option<Permit> {
         let Stage::Waiting { ticket, .. } = self.stage else { return None };
-        let rare = self.rare.take().and_then(Rare::of_running);
+        if let Some(rare) = &mut self.extras.0 {
+            // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
+            // not go then.
+            rare.forget_signal();
+        }
+        let rare = self.extras.0.take().filter(|rare| rare.is_kept());
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
-        Some(Permit::new(shared, ticket, rare))
+        Some(Permit::new(shared, ticket, Extras(rare)))
     }
 
     fn aborted(&mut self, reason: AbortReason) -> Rejected {
@@ -421,7 +433,7 @@ impl Admit {
                 Stage::Lazy { provider, .. } | Stage::LazyKey { provider, .. } | Stage::Ended { provider },
                 Some(shared),
             ) => {
-                let rare = self.rare.as_deref();
+                let rare = self.extras.0.as_deref();
                 let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
                 let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
                 let provider = Rare::provider(rare, shared, *provider);
@@ -440,6 +452,12 @@ impl Admit {
         rejected
     }
 
+    /// For the destructor of one that has not answered.
+    #[inline(never)]
+    fn abandon(&mut self) {
+        quietly(|| self.finish());
+    }
+
     /// Lets go of everything, in whatever state.
     fn finish(&mut self) {
         if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
@@ -448,11 +466,11 @@ impl Admit {
             }
         }
         // After the ticket: whoever aborts meanwhile, and finds no listener, may count on its being gone.
-        if let Some(rare) = &mut self.rare {
+        if let Some(rare) = &mut self.extras.0 {
             rare.leave();
         }
         // The key's number after the ticket, and the provider's.
-        drop((self.rare.take(), self.shared.take()));
+        drop((std::mem::take(&mut self.extras), self.shared.take()));
     }
 }
 
@@ -460,7 +478,7 @@ impl Drop for Admit {
     #[inline]
     fn drop(&mut self) {
         if self.shared.is_some() {
-            quietly(|| self.finish());
+            self.abandon();
         }
     }
 }
@@ -471,7 +489,6 @@ mod tests {
 
     #[test]
     fn a_future_is_32_bytes() {
-        assert_eq!(size_of::<Stage>(), 16);
         assert_eq!(size_of::<Acquire<()>>(), 32);
     }
 }

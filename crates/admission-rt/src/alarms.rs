@@ -67,6 +67,16 @@ pub(crate) enum Booked {
     Full,
 }
 
+/// What alarms are for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// When time alone next changes something: `NEVER` if it does not.
+    pub(crate) at: Instant,
+    /// Whether a call waits. If none does and time changes nothing, no alarm is set (rule T6), whoever else
+    /// counts on it.
+    pub(crate) is_any_queued: bool,
+}
+
 /// An alarm that must move, taken out of the table to be armed outside the lock. While it is out it
 /// counts as not there, so nobody else moves it.
 pub(crate) struct Move {
@@ -89,8 +99,8 @@ struct Entry {
     number: u64,
     /// Not there while it is being made, and while it is being armed.
     alarm: Option<Box<dyn Alarm>>,
-    /// What it was last armed for and has not rung for.
-    armed: Option<Instant>,
+    /// What it was last armed for and has not rung for: `NEVER` if there is nothing of the kind.
+    armed: Instant,
     waiting: usize,
     dead: bool,
     /// If dead: nobody below this place among the tickets counts on it any more.
@@ -103,16 +113,33 @@ impl Alarms {
     }
 
     /// Counts a caller in, in place of wherever it was booked before.
+    #[inline]
     pub(crate) fn book(&mut self, booking: &mut Booking, runtime: RuntimeId) -> Booked {
         self.end(booking);
-        if let Some(place) = self.entries.iter().position(|e| e.runtime == runtime && !e.dead) {
-            self.entries[place].waiting += 1;
-            *booking = Booking::counted(place);
-            return Booked::Done;
+        let mut entries = self.entries.iter_mut().enumerate();
+        match entries.find(|(_, entry)| entry.runtime == runtime && !entry.dead) {
+            Some((place, entry)) => {
+                entry.waiting += 1;
+                *booking = Booking::counted(place);
+                Booked::Done
+            }
+            None => self.book_first(booking, runtime),
         }
+    }
+
+    /// The first caller of a runtime.
+    #[inline(never)]
+    fn book_first(&mut self, booking: &mut Booking, runtime: RuntimeId) -> Booked {
         self.made += 1;
-        let entry =
-            Entry { runtime, number: self.made, alarm: None, armed: None, waiting: 1, dead: false, told: 0 };
+        let entry = Entry {
+            runtime,
+            number: self.made,
+            alarm: None,
+            armed: Instant::NEVER,
+            waiting: 1,
+            dead: false,
+            told: 0,
+        };
         if let Some(place) = self.entries.iter().position(|e| e.dead && e.waiting == 0) {
             let old = std::mem::replace(&mut self.entries[place], entry);
             *booking = Booking::counted(place);
@@ -171,7 +198,7 @@ impl Alarms {
     /// The alarm has rung, and is set for nothing any more.
     pub(crate) fn rang(&mut self, number: u64) {
         if let Some(entry) = self.entry(number) {
-            entry.armed = None;
+            entry.armed = Instant::NEVER;
         }
     }
 
@@ -181,7 +208,7 @@ impl Alarms {
         let Some(entry) = self.entry(number) else { return };
         if !entry.dead {
             entry.dead = true;
-            entry.armed = None;
+            entry.armed = Instant::NEVER;
             entry.told = 0;
             self.any_lost |= entry.waiting > 0;
         }
@@ -210,21 +237,34 @@ impl Alarms {
         }
     }
 
-    /// Whether any alarm must move, if it is `now` and `wanted` says when time next changes something. It
-    /// is asked only if somebody waits.
+    /// Whether anybody counts on an alarm, or one is set for somebody who did.
     #[inline]
-    pub(crate) fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
-        self.entries.iter().any(|entry| entry.must_move(now, &wanted))
+    pub(crate) fn are_of_use(&self) -> bool {
+        self.entries.iter().any(Entry::is_of_use)
+    }
+
+    /// Whether any alarm must move, if it is `now` and `wanted` says what for.
+    #[inline]
+    pub(crate) fn must_move(&self, now: Instant, wanted: Wanted) -> bool {
+        self.entries.iter().any(|entry| entry.must_move(now, wanted))
+    }
+
+    /// Whether anybody counts on an alarm or one is set, and whether one must move.
+    #[inline]
+    pub(crate) fn look(&self, now: Instant, wanted: Wanted) -> (bool, bool) {
+        self.entries.iter().fold((false, false), |(are_of_use, must_move), entry| {
+            (are_of_use | entry.is_of_use(), must_move | entry.must_move(now, wanted))
+        })
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
     /// that is noted here and not lost.
-    pub(crate) fn take_move(&mut self, now: Instant, wanted: Option<Instant>) -> Option<Move> {
-        let place = self.entries.iter().position(|entry| entry.must_move(now, || wanted))?;
+    pub(crate) fn take_move(&mut self, now: Instant, wanted: Wanted) -> Option<Move> {
+        let place = self.entries.iter().position(|entry| entry.must_move(now, wanted))?;
         let entry = &mut self.entries[place];
-        let until = entry.target(|| wanted);
         let alarm = entry.alarm.take()?;
-        entry.armed = until;
+        entry.armed = entry.target(wanted);
+        let until = Some(entry.armed).filter(|until| *until < Instant::NEVER);
         Some(Move { alarm, until, place, number: entry.number })
     }
 
@@ -252,30 +292,31 @@ impl Alarms {
 }
 
 impl Entry {
-    /// An alarm that nobody counts on is set for nothing.
-    fn target(&self, wanted: impl Fn() -> Option<Instant>) -> Option<Instant> {
-        if self.waiting > 0 { wanted() } else { None }
+    #[inline]
+    fn is_of_use(&self) -> bool {
+        self.waiting > 0 || self.armed < Instant::NEVER
     }
 
-    /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it: it
-    /// rings for nothing once (rule T3), and is then set for what is wanted. A queue that moves fast has
-    /// another grant to watch with every turn, and would move the alarm as often.
+    /// An alarm that nobody counts on is set for nothing.
+    #[inline]
+    fn target(&self, wanted: Wanted) -> Instant {
+        if self.waiting > 0 { wanted.at } else { Instant::NEVER }
+    }
+
+    /// One that is set for an earlier instant than is wanted stays, as long as somebody counts on it and there is
+    /// such an instant or a queue: it rings for nothing once (rule T3), and is then set for what is wanted. A
+    /// queue that moves fast has another grant to watch with every turn, and would move the alarm as often.
     ///
     /// One whose instant has passed is as good as not set. It is late, or it will never ring: whatever turn
     /// comes first does what was due, and sets it for what is next.
     #[inline]
-    fn must_move(&self, now: Instant, wanted: impl Fn() -> Option<Instant>) -> bool {
-        if self.dead || self.alarm.is_none() {
-            return false;
-        }
-        match self.armed {
-            None => self.target(wanted).is_some(),
-            Some(_) if self.waiting == 0 => true,
-            Some(armed) => match wanted() {
-                Some(wanted) => wanted < armed || (armed <= now && now < wanted),
-                None => armed <= now,
-            },
-        }
+    fn must_move(&self, now: Instant, wanted: Wanted) -> bool {
+        let target = self.target(wanted);
+        let is_too_late = target < self.armed;
+        let is_past = self.armed <= now && now < target;
+        let is_for_nobody = target == Instant::NEVER && !(self.waiting > 0 && wanted.is_any_queued);
+        let is_needless = is_for_nobody && self.armed < Instant::NEVER;
+        (is_too_late || is_past || is_needless) && !self.dead && self.alarm.is_some()
     }
 }
 

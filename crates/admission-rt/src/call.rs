@@ -33,25 +33,39 @@ pub struct Call<R> {
 
 impl<R: Runtime> Call<R> {
     #[inline]
-    pub(crate) fn new(shared: Arc<Shared>, Target { id, guest }: Target) -> Self {
-        let rare = guest.map(|guest| Box::new(Rare { guest: Some(guest), ..Rare::default() }));
-        Self { shared, provider: id, key: None, timeout: None, rare, runtime: PhantomData }
+    pub(crate) fn new(shared: Arc<Shared>, Target { id, guest }: &Target) -> Self {
+        let rare = guest.as_ref().map(Rare::of_guest);
+        Self { shared, provider: *id, key: None, timeout: None, rare, runtime: PhantomData }
     }
 
     /// Names the call: while another with the same key is granted or running, this one waits
     /// (rule L1). Without a key nothing is compared.
+    #[inline]
     pub fn key(mut self, key: impl Into<Key>) -> Self {
-        let (number, guard) = self.shared.keys.number(key.into());
-        self.key = Some(number);
-        match guard {
-            Some(_) => self.rare_mut().key = guard,
-            None => {
-                if let Some(rare) = &mut self.rare {
-                    rare.key = None;
+        match self.shared.keys.plain(key.into()) {
+            Ok(number) => {
+                self.key = Some(number);
+                // One that was stated before is of no use any more.
+                if self.rare.is_some() {
+                    self.keep_key(None);
                 }
+                self
             }
+            Err(key) => self.named(key),
         }
+    }
+
+    #[inline(never)]
+    fn named(mut self, key: Key) -> Self {
+        let (number, guard) = self.shared.keys.intern(key);
+        self.key = Some(number);
+        self.keep_key(Some(guard));
         self
+    }
+
+    #[cold]
+    fn keep_key(&mut self, guard: Option<KeyGuard>) {
+        self.rare_mut().key = guard;
     }
 
     /// What the call costs in a unit that was declared with [`Builder::unit`](crate::Builder::unit);
@@ -95,6 +109,7 @@ impl<R: Runtime> Call<R> {
 
     /// Waits for the call's turn, and gives a [`Permit`] to hold while it runs. Lazy: see
     /// [`Acquire`].
+    #[inline]
     pub fn acquire(self) -> Acquire<R> {
         Acquire::new(self)
     }
@@ -181,6 +196,25 @@ impl<R> fmt::Debug for Call<R> {
     }
 }
 
+/// What a call has beside the rest, if anything. That there is nothing is seen without a call, where this is
+/// dropped.
+#[derive(Default)]
+pub(crate) struct Extras(pub(crate) Option<Box<Rare>>);
+
+impl Drop for Extras {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(rare) = self.0.take() {
+            let_go(rare);
+        }
+    }
+}
+
+#[inline(never)]
+fn let_go(rare: Box<Rare>) {
+    drop(rare);
+}
+
 /// What few calls have: in one box, so that the others pay a pointer for it. Cloned only while the
 /// call has not begun: a listener belongs to one ticket.
 #[derive(Clone, Default)]
@@ -198,6 +232,12 @@ pub(crate) struct Rare {
 }
 
 impl Rare {
+    /// That of a call to a provider whose number is to be kept.
+    #[inline(never)]
+    fn of_guest(guest: &Arc<Guest>) -> Box<Self> {
+        Box::new(Self { guest: Some(guest.clone()), ..Self::default() })
+    }
+
     /// The name of a call's provider.
     pub(crate) fn provider<'a>(rare: Option<&'a Self>, shared: &'a Shared, id: ProviderId) -> &'a Arc<str> {
         match rare.and_then(|rare| rare.guest.as_ref()) {
@@ -206,12 +246,16 @@ impl Rare {
         }
     }
 
-    /// What is left when the call starts: nothing, unless it holds a number that the running call uses.
+    /// Whether it holds a number that the running call uses.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.key.is_some() || self.guest.is_some()
+    }
+
+    /// The call starts, and its signal is no affair of its any more.
     #[inline(never)]
-    pub(crate) fn of_running(mut self: Box<Self>) -> Option<Box<Self>> {
+    pub(crate) fn forget_signal(&mut self) {
         self.leave();
         self.signal = None;
-        (self.key.is_some() || self.guest.is_some()).then_some(self)
     }
 
     /// Listens to the signal no more.

@@ -1,7 +1,8 @@
 //! The limits as they are now, to describe refusals by.
 //!
 //! Owns: a copy of what the machine was given, swapped in the very turn that changes it, so that what
-//! a refusal names by number is found by that number. Lacks any say: nothing is decided by it.
+//! a refusal names by number is found by that number. Lacks any say: nothing is decided by it but whether a turn
+//! can do without the time.
 //!
 //! Nothing is kept for a provider that has the template's limits, so a provider that is forgotten
 //! leaves nothing here either: it has those, or was removed.

@@ -24,6 +24,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Key(Name);
 
 impl From<u64> for Key {
+    #[inline]
     fn from(number: u64) -> Self {
         Self(Name::Number(number))
     }
@@ -85,18 +86,17 @@ struct Entry {
 }
 
 impl Keys {
-    /// The number of a key, and what keeps it so.
-    pub(crate) fn number(self: &Arc<Self>, key: Key) -> (u64, Option<KeyGuard>) {
+    /// The number of a key that needs nothing to keep it so; or the key.
+    #[inline]
+    pub(crate) fn plain(&self, key: Key) -> Result<u64, Key> {
         match key.0 {
-            Name::Number(number) if number & INTERNED == 0 => (self.scatter.there(number), None),
-            name => {
-                let (number, guard) = self.intern(name);
-                (number, Some(guard))
-            }
+            Name::Number(number) if number & INTERNED == 0 => Ok(self.scatter.there(number)),
+            name => Err(Key(name)),
         }
     }
 
-    fn intern(self: &Arc<Self>, name: Name) -> (u64, KeyGuard) {
+    /// The number of a key that has none of its own, and what keeps it so.
+    pub(crate) fn intern(self: &Arc<Self>, Key(name): Key) -> (u64, KeyGuard) {
         let mut table = self.lock();
         if let Some(entry) = table.numbers.get_mut(&name) {
             entry.users += 1;
@@ -153,6 +153,7 @@ impl Default for Scatter {
 }
 
 impl Scatter {
+    #[inline]
     const fn there(&self, number: u64) -> u64 {
         let first = (number ^ self.flip).wrapping_mul(self.times[0]) & !INTERNED;
         (first ^ first >> 32).wrapping_mul(self.times[1]) & !INTERNED
@@ -212,7 +213,13 @@ mod tests {
     use super::*;
 
     fn number(keys: &Arc<Keys>, key: impl Into<Key>) -> (u64, Option<KeyGuard>) {
-        keys.number(key.into())
+        match keys.plain(key.into()) {
+            Ok(number) => (number, None),
+            Err(key) => {
+                let (number, guard) = keys.intern(key);
+                (number, Some(guard))
+            }
+        }
     }
 
     // rule D3

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use admission_core::TicketId;
 
-use crate::call::Rare;
+use crate::call::Extras;
 use crate::shared::Shared;
 use crate::{AbortSignal, Attempt, SettleError};
 
@@ -23,12 +23,12 @@ pub struct Permit {
     ticket: TicketId,
     /// Dropped after the release: a key's number must not be given away while it is in use, nor a
     /// provider's.
-    _rare: Option<Box<Rare>>,
+    _extras: Extras,
 }
 
 impl Permit {
-    pub(crate) const fn new(shared: Arc<Shared>, ticket: TicketId, rare: Option<Box<Rare>>) -> Self {
-        Self { shared, ticket, _rare: rare }
+    pub(crate) const fn new(shared: Arc<Shared>, ticket: TicketId, extras: Extras) -> Self {
+        Self { shared, ticket, _extras: extras }
     }
 
     /// Corrects what the call costs in a unit (rule L8): an estimate of 1,000 tokens turned out to be
@@ -58,8 +58,9 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
-        self.shared.release(self.ticket);
+        self.shared.end(self.ticket);
     }
 }
 

@@ -42,11 +42,13 @@ impl<R: Runtime> Provider<R> {
     }
 
     /// A call without options, to add some.
+    #[inline]
     pub fn call(&self) -> Call<R> {
-        Call::new(self.shared.clone(), self.target.clone())
+        Call::new(self.shared.clone(), &self.target)
     }
 
     /// A call with a key; see [`Call::key`].
+    #[inline]
     pub fn key(&self, key: impl Into<Key>) -> Call<R> {
         self.call().key(key)
     }
@@ -67,6 +69,7 @@ impl<R: Runtime> Provider<R> {
     }
 
     /// Waits for a turn; see [`Call::acquire`].
+    #[inline]
     pub fn acquire(&self) -> Acquire<R> {
         self.call().acquire()
     }

@@ -16,15 +16,17 @@ use admission_core::{Admitted, ChangeError, Instant, ProviderId, Reason, Refusal
 
 use crate::runtime::Clock;
 use crate::shared::State;
+use crate::sync::Arc;
 
 /// The time of a turn, read when it is first asked for: under the lock (rule T5), and once.
 pub(crate) struct Reading<'a> {
-    clock: &'a dyn Clock,
+    clock: &'a Arc<dyn Clock>,
     read: Option<Instant>,
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(clock: &'a dyn Clock) -> Self {
+    #[inline]
+    pub(crate) const fn new(clock: &'a Arc<dyn Clock>) -> Self {
         Self { clock, read: None }
     }
 
@@ -61,6 +63,12 @@ impl Timekeeping {
     pub(crate) const fn latest(&self) -> Instant {
         self.latest
     }
+
+    /// Whether there was a cooldown that was not over at the last reading.
+    #[inline]
+    pub(crate) fn is_cooling(&self) -> bool {
+        self.cooldown > self.latest
+    }
 }
 
 impl State {
@@ -68,18 +76,19 @@ impl State {
     #[inline]
     pub(crate) fn is_timeless(&self) -> bool {
         let counts = self.core.counts();
-        counts.queued == 0
-            && counts.granted == 0
-            && !self.limits.count_time()
-            && self.time.cooldown <= self.time.latest
-            && self.long_waits.is_none()
-            && !self.sleepers.are_there()
+        counts.queued == 0 && counts.granted == 0 && !self.attention.needs_clock()
     }
 
     /// The time of a turn that has been read, or else of the last that was.
     #[inline]
     pub(crate) fn time_of(&mut self, reading: &Reading<'_>) -> Instant {
-        if let Some(now) = reading.read() {
+        self.time_as_read(reading.read())
+    }
+
+    /// The same.
+    #[inline]
+    pub(crate) fn time_as_read(&mut self, read: Option<Instant>) -> Instant {
+        if let Some(now) = read {
             self.time.latest = self.time.latest.max(now);
         }
         self.time.latest

@@ -14,12 +14,15 @@
 //! what they wanted. So an alarm may ring from inside `arm`, and is never armed by two threads in the
 //! wrong order.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
 
 use crate::alarms::{Alarms, Booked, Host};
+use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::guests::{Guests, Sightings, Target};
 use crate::in_force::InForce;
@@ -27,7 +30,7 @@ use crate::key::Keys;
 use crate::names::Names;
 use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
-use crate::runtime::Clock;
+use crate::runtime::{Alarm, Clock};
 use crate::sleep::Sleepers;
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
@@ -35,8 +38,9 @@ use crate::waiters::{Seats, Waiters, Wakes};
 use crate::waiting::{Found, Hook, LongWaits};
 use crate::{ChangeError, Limits, Scope, SettleError};
 
-/// How often it is looked whether a turn is over before going to sleep: some microseconds in all.
-const LOOKS: u32 = 7;
+/// How often it is looked whether a turn is over before going to sleep: some tens of microseconds in all, which is
+/// what going to sleep and being woken takes.
+const LOOKS: u32 = 6;
 
 /// So many times one turn sets alarms without delay. Whoever is at it longer has an alarm that rings while it
 /// is being set, by a clock that does not move meanwhile: a coarse one, or one that stands still until this
@@ -46,6 +50,10 @@ const IN_A_ROW: u32 = 8;
 const A_LITTLE_LATER: Duration = Duration::from_millis(1);
 
 /// One coordinator.
+///
+/// What every turn writes lies together, in one line of the caches with the lock as far as it fits, and neither
+/// with the count of the handles, which other threads write, nor with what they read without the lock.
+#[repr(C, align(64))]
 pub(crate) struct Shared {
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
@@ -55,6 +63,9 @@ pub(crate) struct Shared {
     pub(crate) manner: Manner,
     /// Who is told when a call has waited long.
     hook: Option<Hook>,
+    /// Whether calls waited when it was last looked: a guess, read without the lock, by which nothing is
+    /// decided but what is made ready beforehand.
+    has_queue: AtomicBool,
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -66,8 +77,12 @@ pub(crate) struct Manner {
     pub(crate) until_called: bool,
 }
 
-/// What the lock guards.
+/// What the lock guards, in the order in which a turn needs it.
+#[repr(C)]
 pub(crate) struct State {
+    /// Whether there is more to see to than the machine. Right whenever the lock is free.
+    pub(crate) attention: Attention,
+    pub(crate) time: Timekeeping,
     pub(crate) core: Coordinator,
     pub(crate) alarms: Alarms,
     pub(crate) waiters: Waiters,
@@ -75,7 +90,6 @@ pub(crate) struct State {
     pub(crate) closed: Seats,
     pub(crate) sleepers: Sleepers,
     pub(crate) limits: InForce,
-    pub(crate) time: Timekeeping,
     /// Those who may have to be reported, if anybody wants to know.
     pub(crate) long_waits: Option<LongWaits>,
     /// How many times it was looked whether a provider is known.
@@ -93,7 +107,8 @@ impl Shared {
         long_wait: Option<(Duration, Hook)>,
     ) -> Arc<Self> {
         let (after, hook) = long_wait.unzip();
-        let state = State {
+        let mut state = State {
+            attention: Attention::NONE,
             core,
             alarms: Alarms::new(),
             waiters: Waiters::new(),
@@ -105,7 +120,23 @@ impl Shared {
             long_waits: after.map(LongWaits::new),
             sightings: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), clock, names, guests, keys: Arc::default(), manner, hook })
+        state.look_around();
+        Arc::new(Self {
+            state: Mutex::new(state),
+            clock,
+            names,
+            guests,
+            keys: Arc::default(),
+            manner,
+            hook,
+            has_queue: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether a call that is submitted now will most likely have to wait.
+    #[inline]
+    pub(crate) fn has_queue(&self) -> bool {
+        self.has_queue.load(Relaxed)
     }
 
     /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
@@ -120,29 +151,28 @@ impl Shared {
         self.turn_timed(|state, time| {
             time.now();
             let now = state.time_of(time);
-            act(state, now)
+            let value = act(state, now);
+            // Whatever that was.
+            state.attention.ask();
+            value
         })
     }
 
     /// A turn that reads the clock only if somebody asks for the time: where time changes nothing, it is for
-    /// the act to ask.
+    /// the act to ask. It is for the act, too, to ask for attention, if it has begun what needs some.
     #[inline]
     pub(crate) fn turn_timed<T>(&self, act: impl FnOnce(&mut State, &mut Reading<'_>) -> T) -> (T, Unwind) {
         let mut state = self.lock();
-        let mut time = Reading::new(&*self.clock);
+        let mut time = Reading::new(&self.clock);
         if !state.is_timeless() {
             time.now();
         }
         let value = act(&mut state, &mut time);
-        if state.is_watched() {
-            let now = state.time_of(&time);
-            state.mark(now);
-        }
         let event = state.core.poll_event();
-        if event.is_none() && state.is_quiet() {
+        if event.is_none() && !state.attention.is_needed() {
             return (value, Unwind::new());
         }
-        let unwind = self.follow_up(state, event, time.read());
+        let unwind = self.see_to_others(state, event, time.read());
         (value, unwind)
     }
 
@@ -199,12 +229,17 @@ impl Shared {
     /// Makes the alarm that a booking called for, and drops what was in its place; says whether there
     /// is an alarm now. There is none where the runtime is already gone: whoever booked would only be
     /// woken to find that out again.
+    #[inline]
     pub(crate) fn make(self: &Arc<Self>, host: &'static Host, booked: Booked) -> bool {
-        let (number, old) = match booked {
-            Booked::Done => return true,
-            Booked::Full => return false,
-            Booked::Make(number, old) => (number, old),
-        };
+        match booked {
+            Booked::Done => true,
+            Booked::Full => false,
+            Booked::Make(number, old) => self.make_alarm(host, number, old),
+        }
+    }
+
+    #[inline(never)]
+    fn make_alarm(self: &Arc<Self>, host: &'static Host, number: u64, old: Option<Box<dyn Alarm>>) -> bool {
         let unmade = Unmade { shared: self, number };
         drop(old);
         let alarm = (host.alarm)(Bell::new(Arc::downgrade(self), number));
@@ -238,6 +273,17 @@ impl Shared {
         unwind.swallow();
     }
 
+    /// Ends a call that has started: for destructors. It has neither a waker nor an alarm any more.
+    pub(crate) fn end(&self, ticket: TicketId) {
+        quietly(|| {
+            let ((), unwind) = self.turn_timed(|state, time| {
+                let now = state.time_of(time);
+                state.core.handle_release(ticket, now);
+            });
+            unwind.swallow();
+        });
+    }
+
     /// Lets go of a ticket in whatever state it is: for destructors.
     pub(crate) fn release(&self, ticket: TicketId) {
         quietly(|| {
@@ -252,23 +298,33 @@ impl Shared {
         });
     }
 
-    /// What follows an act: wakers out, unlock, arm, wake; and names that may be forgotten.
+    /// What follows an act that others may have to hear of: wakers out, unlock, arm, wake; and names that may
+    /// be forgotten.
     #[inline(never)]
-    fn follow_up<'a>(
+    fn see_to_others<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        event: Option<Event>,
+        mut event: Option<Event>,
         now: Option<Instant>,
     ) -> Unwind {
+        if state.attention.is_unusual() {
+            state.look_around();
+            if state.attention.is_watched() {
+                let now = state.time_as_read(now);
+                state.mark(now);
+                state.look_around();
+            }
+        }
         // Nearly always there is one to be woken, and that is all.
-        let Some(Event::Granted(ticket)) = event else {
-            return self.follow_up_at_length(state, None, event, now);
-        };
-        let first = state.granted(ticket);
-        let event = state.core.poll_event();
+        let mut first = None;
+        if let Some(Event::Granted(ticket)) = event {
+            first = state.granted(ticket);
+            event = state.core.poll_event();
+        }
         if event.is_some() || !state.is_quiet() {
             return self.follow_up_at_length(state, first, event, now);
         }
+        self.note_queue(&state);
         drop(state);
         let mut unwind = Unwind::new();
         if let Some(waker) = first {
@@ -298,8 +354,9 @@ impl Shared {
             if let Some(long_waits) = &mut state.long_waits {
                 long.append(&mut long_waits.take());
             }
+            state.look_around();
             let wanted = state.wanted();
-            let must_arm = state.alarms.must_move(state.time.latest(), || wanted);
+            let must_arm = state.alarms.must_move(state.time.latest(), wanted);
             // Alarms come first; but where others keep them moving, whoever is to be woken does not
             // wait for that.
             if may_be_more || (must_arm && armed > 0 && !wakes.is_empty()) {
@@ -314,11 +371,12 @@ impl Shared {
             if !must_arm {
                 break;
             }
-            // Once the lock was let go, the time of the turn may be long ago. Read before the alarm
-            // is taken: should the clock panic, the alarm is still there.
+            // Once the lock was let go, the time of the turn may be long ago. Should the clock panic, those
+            // who are to be woken are, all the same, and the alarm is set by the last reading.
             let latest = state.time.latest();
-            let read = now.take().unwrap_or_else(|| self.clock.now());
+            let read = now.take().or_else(|| unwind.catch(|| self.clock.now())).unwrap_or(latest);
             let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
+            state.look_around();
             drop(state);
             let least = if armed < IN_A_ROW { Duration::ZERO } else { A_LITTLE_LATER };
             let delay = moved.until.map(|until| until.saturating_duration_since(read).max(least));
@@ -326,17 +384,28 @@ impl Shared {
             armed += 1;
             state = self.lock();
             let spare = state.alarms.put_back(moved, answer != Some(Ok(())));
+            state.look_around();
             if spare.is_some() {
                 drop(state);
                 unwind.catch(|| drop(spare));
                 state = self.lock();
             }
         }
+        self.note_queue(&state);
         drop(state);
         self.guests.note(&mut gone);
         wakes.wake(&mut unwind);
         self.report(&mut long, &mut unwind);
         unwind
+    }
+
+    /// Written only when it changes, for others read it all the time.
+    #[inline]
+    fn note_queue(&self, state: &State) {
+        let has_queue = state.core.counts().queued > 0;
+        if self.has_queue.load(Relaxed) != has_queue {
+            self.has_queue.store(has_queue, Relaxed);
+        }
     }
 
     /// Tells of those who have waited long: foreign code, like a wake, and after those.
@@ -350,21 +419,25 @@ impl Shared {
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        match self.state.try_lock() {
+        let state = match self.state.try_lock() {
             Ok(state) => state,
             // The lock is ours in this case, too, and must not be asked for again.
             Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
             Err(TryLockError::WouldBlock) => self.lock_in_time(),
-        }
+        };
+        debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
+        state
     }
 
     /// Another turn is under way. It is over in less time than going to sleep and being woken takes, and who
-    /// does sleep makes the other pay for the wake: so this one looks again a few times, ever more seldom.
+    /// does sleep makes the other pay for the wake: so this one looks again a few times, after four times as long
+    /// each time. The other then takes several turns with what it has in its caches, where they would be
+    /// fetched from the other core for each.
     #[cold]
     #[inline(never)]
     fn lock_in_time(&self) -> MutexGuard<'_, State> {
         for look in 0..LOOKS {
-            for _ in 0..1_u32 << look {
+            for _ in 0..2_u32 << (2 * look) {
                 std::hint::spin_loop();
             }
             match self.state.try_lock() {
@@ -377,7 +450,8 @@ impl Shared {
     }
 }
 
-/// A panic under the lock can only come from the clock, before anything was done.
+/// A panic under the lock can only come from the clock, before anything was done: the reading that is made
+/// later in a turn is caught.
 fn unpoisoned(poisoned: PoisonError<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
     poisoned.into_inner()
 }
@@ -392,108 +466,6 @@ impl Drop for Shared {
         for alarm in state.alarms.clear() {
             quietly(|| drop(alarm));
         }
-    }
-}
-
-impl State {
-    /// The ticket waits no more: its waker, to be dropped outside the lock.
-    pub(crate) fn leave(&mut self, ticket: TicketId) -> Option<Waker> {
-        self.waiters.leave(ticket, &mut self.alarms)
-    }
-
-    /// The ticket is granted: its waker, to be woken.
-    fn granted(&mut self, ticket: TicketId) -> Option<Waker> {
-        self.waiters.granted(ticket, &mut self.alarms)
-    }
-
-    /// Tells the machine whether anybody waits for idle.
-    pub(crate) fn watch_idle(&mut self) {
-        self.core.watch_idle(self.idle.waiting() > 0);
-    }
-
-    /// When time alone next changes something.
-    fn wanted(&self) -> Option<Instant> {
-        let mut at = self.core.poll_timeout().unwrap_or(Instant::NEVER);
-        if let Some(sleeper) = self.sleepers.next() {
-            at = at.min(sleeper);
-        }
-        if let Some(long_wait) = self.long_waits.as_ref().and_then(LongWaits::next) {
-            at = at.min(long_wait);
-        }
-        (at < Instant::NEVER).then_some(at)
-    }
-
-    /// Whether anybody waits for something that no ticket is about.
-    #[inline]
-    fn is_watched(&self) -> bool {
-        self.sleepers.are_there()
-            || self.long_waits.is_some()
-            || self.idle.waiting() > 0
-            || self.closed.waiting() > 0
-    }
-
-    /// Notes that what some wait for has come. In the very turn, before anybody is woken: those who are
-    /// may take it away again.
-    #[cold]
-    fn mark(&mut self, now: Instant) {
-        self.sleepers.mark(now, &mut self.alarms);
-        self.mark_long_waits(now);
-        if self.idle.waiting() > 0 && self.core.is_idle() {
-            self.idle.mark(&mut self.alarms);
-            self.watch_idle();
-        }
-        if self.closed.waiting() > 0 && self.core.is_closed() {
-            self.closed.mark(&mut self.alarms);
-        }
-    }
-
-    /// Whether nobody is to be woken, and no alarm to be armed, when there are no events.
-    #[inline]
-    fn is_quiet(&self) -> bool {
-        let must_wake = self.idle.must_wake()
-            || self.closed.must_wake()
-            || self.sleepers.must_wake()
-            || self.long_waits.as_ref().is_some_and(LongWaits::must_tell)
-            || self.alarms.any_lost();
-        !must_wake && !self.alarms.must_move(self.time.latest(), || self.wanted())
-    }
-
-    /// Takes out the wakers of those who are to be woken; says whether there may be more.
-    ///
-    /// Between two batches others take turns, and an event may then be about a ticket that is gone
-    /// and whose place has another. That one is woken for nothing, which is harmless: a future that
-    /// is woken is polled, and one that is polled and waits puts its waker and booking back.
-    fn drain(&mut self, mut event: Option<Event>, wakes: &mut Wakes, gone: &mut Sightings) -> bool {
-        loop {
-            match event {
-                Some(Event::Granted(ticket)) => wakes.push(self.granted(ticket)),
-                Some(Event::Refused(ticket, _)) => wakes.push(self.leave(ticket)),
-                Some(Event::TakenBack(ticket)) => self.waiters.taken_back(ticket, &mut self.alarms),
-                // Made again since, perhaps: what counts is how it is now.
-                Some(Event::Forgotten(id)) => gone.push(self.sight(id)),
-                Some(_) | None => {}
-            }
-            if wakes.is_full() || gone.is_full() {
-                return true;
-            }
-            event = self.core.poll_event();
-            if event.is_none() {
-                break;
-            }
-        }
-        while let Some((lost, told)) = self.alarms.next_lost() {
-            let told = self.waiters.sweep(lost, told, &mut self.alarms, wakes);
-            self.idle.sweep(lost, &mut self.alarms, wakes);
-            self.sleepers.sweep(lost, &mut self.alarms, wakes);
-            self.alarms.told(lost, told, !wakes.is_full());
-            if wakes.is_full() {
-                return true;
-            }
-        }
-        self.idle.hand_out(wakes);
-        self.closed.hand_out(wakes);
-        self.sleepers.hand_out(wakes);
-        wakes.is_full()
     }
 }
 

@@ -34,6 +34,7 @@ impl Waiters {
 
     /// Keeps a waker, and books the ticket. Drop the old waker outside the lock. `room`: how many
     /// tickets the machine has room for.
+    #[inline]
     pub(crate) fn sit(
         &mut self,
         ticket: TicketId,
@@ -44,15 +45,20 @@ impl Waiters {
     ) -> (Option<Waker>, Booked) {
         let index = ticket.index();
         if self.wakers.len() <= index {
-            // As many as the machine has room for, once, and not up to twice as many.
-            let more = room.max(index + 1) - self.wakers.len();
-            self.wakers.reserve_exact(more);
-            self.bookings.reserve_exact(more);
-            self.wakers.resize(index + 1, None);
-            self.bookings.resize(index + 1, Booking::NONE);
+            self.make_room(index + 1, room);
         }
         let booked = alarms.book(&mut self.bookings[index], runtime);
         (std::mem::replace(&mut self.wakers[index], waker), booked)
+    }
+
+    /// As much as the machine has, once, and not up to twice as much.
+    #[inline(never)]
+    fn make_room(&mut self, len: usize, room: usize) {
+        let more = room.max(len) - self.wakers.len();
+        self.wakers.reserve_exact(more);
+        self.bookings.reserve_exact(more);
+        self.wakers.resize(len, None);
+        self.bookings.resize(len, Booking::NONE);
     }
 
     /// The ticket is granted: its waker, to be woken.

@@ -120,6 +120,24 @@ fn who_waits_has_the_time_of_its_own_turn() {
     drop(granted);
 }
 
+// rules W0, W6: whoever joins a queue has its waker at hand, and is done in one turn
+#[test]
+fn a_call_that_joins_a_queue_takes_one_turn() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one(&world, 1, |p| p);
+    let permit = a.try_acquire().unwrap();
+    let first = Task::waiting(a.acquire());
+    let mut second = Task::new(a.acquire());
+    assert_eq!(clock.readings_of(|| assert!(second.poll().is_pending())), 1);
+    assert_eq!(second.wakers_held(), 1);
+    drop(first);
+    drop(permit);
+    assert_eq!((second.wakes(), second.wakers_held()), (1, 0));
+    drop(second.ready().unwrap());
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}
+
 // rule O2: a key's holder is told of with the time of its start
 #[test]
 fn who_has_a_key_has_had_it_since_its_start() {

@@ -476,10 +476,12 @@ fn a_call_that_is_refused_while_another_waker_panics_is_told_so_by_its_next_poll
     assert!(second.ready().unwrap_err().is_admission_timeout());
     assert!(first.ready().unwrap_err().is_admission_timeout());
 
-    // The same where the turn that gives a call its waker and its alarm finds its time over.
+    // The same where the turn that gives a call its waker and its alarm finds its time over. It has one of its
+    // own where there is a signal to be listened to.
+    let (_handle, signal) = AbortHandle::new();
     let mut first = Task::new(a.admission_timeout(ms(10)).acquire());
     let _panics = panicking(&mut first);
-    let mut second = Task::new(a.admission_timeout(ms(5)).acquire());
+    let mut second = Task::new(a.admission_timeout(ms(5)).abort_signal(&signal).acquire());
     let clock = world.clone();
     *world.when_asked.lock().unwrap() = Some(Box::new(move || clock.set(22)));
     assert!(catch_unwind(AssertUnwindSafe(|| second.poll())).is_err());

@@ -147,29 +147,3 @@ fn no_number_wraps() {
     drop((late, permits));
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
-
-/// As many as a debug build bears.
-const MANY: u32 = if cfg!(debug_assertions) { 10_000 } else { 60_000 };
-
-// rule E7
-#[test]
-fn thousands_of_numbers_that_lie_in_one_place_for_everybody_else_do_not_here() {
-    let world = World::new();
-    let _entered = world.enter();
-    let admission = world.builder().max_queued(MANY).provider("p", |p| p.max_concurrent(1)).build().unwrap();
-    let p = admission.provider("p").unwrap();
-    let running = p.try_acquire().unwrap();
-    // The machine's own scattering, as anybody can read it, and numbers that it puts close together.
-    let place = |key: u64| {
-        let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
-        ((wide as u64) ^ ((wide >> 64) as u64)) >> 57
-    };
-    let hostile = (0..).filter(|&key| place(key) == 0).take(MANY as usize);
-    let waiting: Vec<_> = hostile.map(|key| Task::waiting(p.key(key).acquire())).collect();
-    // In one place each would walk past half of the others. What it takes is not measured here: the scattering
-    // itself is tested beside it.
-    assert_eq!(admission.counts().queued, MANY);
-    drop(waiting);
-    drop(running);
-    assert_eq!(admission.counts(), counts(0, 0, 0));
-}

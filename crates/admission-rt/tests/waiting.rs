@@ -96,6 +96,27 @@ fn a_start_at_once_needs_neither_a_waker_nor_a_runtime() {
     assert_eq!(admission.counts(), counts(1, 0, 0));
 }
 
+// rule S6
+#[test]
+fn a_start_past_a_queue_keeps_no_waker_and_needs_no_runtime() {
+    let world = World::new();
+    let entered = world.enter();
+    let builder = world.builder().provider("a", |p| p.max_concurrent(1)).provider("b", |p| p);
+    let admission = builder.build().unwrap();
+    let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
+    let _permit = a.try_acquire().unwrap();
+    let _waiting = Task::waiting(a.acquire());
+    let mut inside = Task::new(b.acquire());
+    let _inside = inside.ready().unwrap();
+    assert_eq!(inside.wakers_held(), 0);
+    drop(entered);
+    let mut outside = Task::new(b.acquire());
+    let _outside = outside.ready().unwrap();
+    let mut lost = Task::new(a.acquire());
+    assert!(matches!(lost.ready(), Err(Rejected::NoRuntime)));
+    assert_eq!(admission.counts(), counts(3, 1, 0));
+}
+
 #[test]
 fn waiting_outside_a_runtime_is_an_error_of_its_own() {
     let world = World::new();

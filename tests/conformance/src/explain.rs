@@ -127,7 +127,8 @@ pub async fn a_call_that_waits_long_is_reported_once<M: Mount>() {
     until(|| !of_long().is_empty()).await;
     let (_, age, held_by) = of_long()[0];
     assert!(age >= t.ms(50), "{age:?}");
-    assert_eq!(held_by, 1);
+    // Where time is real the brief one may have stood before it all that time, which is a second cause.
+    assert!(held_by == 1 || (held_by == 2 && !M::EXACT), "{held_by}");
     brief.settle().await;
     long.settle().await;
     first.settle().await;

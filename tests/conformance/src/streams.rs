@@ -297,7 +297,8 @@ pub async fn items_queue_in_the_order_of_the_source<M: Mount>() {
         let outputs: Vec<Output> = by!(by, map).collect().await;
         assert_eq!(outputs.len(), 4);
         t.expect(&[("0", 0), ("1", 10), ("2", 20), ("3", 30)]);
-        assert_eq!(t.names(), ["0", "1", "2", "3"]);
+        // An operation on a thread of its own may be stopped between its start and its note of it.
+        t.expect_names(&["0", "1", "2", "3"].map(str::to_owned));
     }
 }
 

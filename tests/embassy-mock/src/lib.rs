@@ -3,8 +3,9 @@
 //!
 //! Owns: one executor for the process, which one body at a time may have, and the mount of the conformance suite
 //! on it. What a body spawns is polled by the body's own task, in the order in which it was woken: embassy polls last
-//! what was woken first, and the suite's transcripts tell the order within an instant. Lacks the adapter, which is `tests/embedding/src/embassy.rs`, and any waiting: an hour takes as long as
-//! it takes to advance the clock by an hour.
+//! what was woken first, and the suite's transcripts tell the order within an instant. Lacks the adapter, which
+//! is `tests/embedding/src/embassy.rs`, and any waiting: an hour takes as long as it takes to advance the clock by
+//! an hour.
 //!
 //! Embassy's clock is the process's, so bodies run one after the other, and it never goes back between them.
 

@@ -2,7 +2,8 @@
 //!
 //! Owns: [`Driver`], the two duties of whoever drives the bare core; [`EventLoop`], a hand-written loop
 //! with timers of its own; [`executor`], which polls a task from inside its waker; and two runtimes, each in a
-//! page or two of code: [`timer_thread`], and [`embassy`] around somebody else's executor. The examples of the pages about them are compiled and run from here.
+//! page or two of code: [`timer_thread`], and [`embassy`] around somebody else's executor. The examples of the
+//! pages about them are compiled and run from here.
 //!
 //! Lacks, on purpose: anything to be published. What is worth having is on those pages, to be copied.
 #![forbid(unsafe_code)]

@@ -4,8 +4,14 @@ use super::{Fault, in_core, in_steps, in_suite};
 
 const COORDINATOR: &str = "crates/admission-core/src/coordinator.rs";
 const ADMIT: &str = "crates/admission-core/src/coordinator/admit.rs";
-const LIVING: &str = "crates/admission-core/src/coordinator/living.rs";
+const ENDS: &str = "crates/admission-core/src/coordinator/ends.rs";
 const EXPLAIN: &str = "crates/admission-core/src/coordinator/explain.rs";
+const GRANTS: &str = "crates/admission-core/src/coordinator/grants.rs";
+const LIVING: &str = "crates/admission-core/src/coordinator/living.rs";
+const LOOK: &str = "crates/admission-core/src/coordinator/look.rs";
+const REQUEST: &str = "crates/admission-core/src/coordinator/request.rs";
+const TAKE_BACK: &str = "crates/admission-core/src/coordinator/take_back.rs";
+const TIME_PASSES: &str = "crates/admission-core/src/coordinator/time.rs";
 const VERDICT: &str = "crates/admission-core/src/verdict.rs";
 const SCOPE: &str = "crates/admission-core/src/scope.rs";
 const INTERVAL: &str = "crates/admission-core/src/pace/interval.rs";
@@ -16,7 +22,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "T1",
         what: "time runs back",
-        file: COORDINATOR,
+        file: TIME_PASSES,
         right: "self.seen = self.seen.max(now.min(Instant::LAST))",
         wrong: "self.seen = now.min(Instant::LAST)",
         test: in_core("checklist", "readings_that_run_back_mint_no_credit"),
@@ -40,7 +46,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "T6",
         what: "an alarm is set for a grant that nobody waits for",
-        file: COORDINATOR,
+        file: LOOK,
         right: "self.queue.queued() > 0 || self.is_idle_watched",
         wrong: "self.client.granted > 0",
         test: in_core("rules", "no_alarm_without_somebody_who_waits"),
@@ -96,7 +102,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "L6",
         what: "those who are exempt from a log, and no others, are asked whether they can ever fit",
-        file: COORDINATOR,
+        file: ENDS,
         right: "if ask.is_exempt(side)",
         wrong: "if !ask.is_exempt(side)",
         test: in_core("bad_input", "a_cost_over_a_limit_is_refused_at_once"),
@@ -168,7 +174,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "E2",
         what: "of those who may go the youngest goes",
-        file: COORDINATOR,
+        file: GRANTS,
         right: "self.ready.set(provider, self",
         wrong: "self.ready.set(provider, u64::MAX / 2 - self",
         test: in_core("checklist", "ties_between_providers_go_in_the_order_of_submission"),
@@ -176,7 +182,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "E3",
         what: "a newcomer overtakes a heavy ticket of its own provider",
-        file: COORDINATOR,
+        file: ENDS,
         right: "(is_older_in_line || is_older_ready)",
         wrong: "is_older_ready",
         test: in_core("rules", "a_heavy_ticket_is_not_starved_at_its_provider"),
@@ -184,7 +190,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "E4",
         what: "a newcomer does not ask whether somebody at another provider may go",
-        file: COORDINATOR,
+        file: ENDS,
         right: "(is_older_in_line || is_older_ready)",
         wrong: "is_older_in_line",
         test: in_core("rules", "a_newcomer_does_not_jump_a_ticket_whose_timer_is_late"),
@@ -192,7 +198,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "E6",
         what: "each provider has keys of its own",
-        file: COORDINATOR,
+        file: REQUEST,
         right: "self.key = Some(key);",
         wrong: "self.key = Some(Key(key.0 ^ self.provider.0 as u64));",
         test: in_core("rules", "a_key_goes_to_the_oldest_that_is_eligible_at_two_providers"),
@@ -240,7 +246,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "S4",
         what: "a ticket whose grant nobody took is granted again at once",
-        file: COORDINATOR,
+        file: TAKE_BACK,
         right: "self.queue.requeue(index, unpolled)",
         wrong: "self.queue.requeue(index, false)",
         test: in_core("rules", "a_grant_that_nobody_polls_is_taken_back_with_its_budget"),
@@ -256,7 +262,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "S4a",
         what: "a take-back halves the provider's time alone",
-        file: COORDINATOR,
+        file: TAKE_BACK,
         right: "self.hand_off.halve(&mut self.client.halvings);",
         wrong: "",
         test: in_core("rules", "stalled_futures_do_not_add_up"),
@@ -264,7 +270,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "S4a",
         what: "a grant gets the longer of its scopes' times",
-        file: COORDINATOR,
+        file: GRANTS,
         right: "self.client.halvings.max(scope.halvings)",
         wrong: "self.client.halvings.min(scope.halvings)",
         test: in_core("rules", "a_grant_gets_the_shorter_time_of_its_scopes"),
@@ -304,7 +310,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "W2",
         what: "the alarm comes at the deadline, when nobody expires yet",
-        file: COORDINATOR,
+        file: LOOK,
         right: "self.queue.first_deadline().plus(1)",
         wrong: "self.queue.first_deadline()",
         test: in_core("rules", "a_deadline_has_passed_one_nanosecond_later"),
@@ -312,7 +318,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "W2",
         what: "a ticket whose grant is taken back at its very deadline expires",
-        file: COORDINATOR,
+        file: TAKE_BACK,
         right: "self.queue.slot(index).deadline < now",
         wrong: "self.queue.slot(index).deadline <= now",
         test: in_core("rules", "a_grant_that_a_cooldown_takes_back_past_its_deadline_expires"),
@@ -408,7 +414,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "O3",
         what: "time goes by whole microseconds of the clock",
-        file: COORDINATOR,
+        file: TIME_PASSES,
         right: "self.seen.max(now.min(Instant::LAST))",
         wrong: "self.seen.max(Instant::from_nanos(now.min(Instant::LAST).as_nanos() / 1_000 * 1_000))",
         test: in_core("replay", "a_recorded_trace_replays_at_any_origin"),
@@ -416,7 +422,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "D1",
         what: "a call starts when it is granted, and not when its caller hears of it",
-        file: COORDINATOR,
+        file: GRANTS,
         right: "if index == waiter {",
         wrong: "if index != waiter { self.start(index, now); } if index == waiter {",
         test: in_suite("order::the_start_of_an_acquire_is_the_poll_that_returns_the_permit"),

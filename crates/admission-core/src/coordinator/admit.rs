@@ -5,7 +5,8 @@
 
 use core::time::Duration;
 
-use super::{Admitted, Coordinator, Request, impossible, limits_hold};
+use super::ends::{impossible, limits_hold};
+use super::{Admitted, Coordinator, Request};
 use crate::queue::{Flags, State};
 use crate::scope::Ask;
 use crate::time::nanos;

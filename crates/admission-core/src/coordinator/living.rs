@@ -3,10 +3,45 @@
 //! Owns: what a change does to those who wait and to what was granted. Lacks the forgetting of providers,
 //! which time does, and any judgement: whoever may go after a change is found like after any other call.
 
-use super::{ChangeError, Coordinator, TakenBack, impossible};
+use super::Coordinator;
+use super::ends::impossible;
+use super::take_back::TakenBack;
 use crate::providers::Standing;
 use crate::queue::State;
-use crate::{Instant, Limits, ProviderId, Reason, ScopeId, Side, TicketId, UnitId};
+use crate::{Instant, Limits, LimitsError, ProviderId, Reason, ScopeId, Side, TicketId, UnitId};
+
+/// A change that was not made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is no such provider.
+    UnknownProvider,
+    /// There is such a provider already.
+    ProviderExists,
+    /// Something is wrong with the limits.
+    Limits(LimitsError),
+    /// There is no such unit.
+    UnknownUnit,
+    /// The ticket does not run.
+    NotRunning,
+    /// A call always costs 1 request.
+    Requests,
+}
+
+impl core::fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UnknownProvider => f.write_str("unknown provider"),
+            Self::ProviderExists => f.write_str("the provider exists"),
+            Self::Limits(error) => error.fmt(f),
+            Self::UnknownUnit => f.write_str("unknown unit"),
+            Self::NotRunning => f.write_str("the call is not running"),
+            Self::Requests => f.write_str("a call always costs 1 request"),
+        }
+    }
+}
+
+impl core::error::Error for ChangeError {}
 
 impl Coordinator {
     /// Changes the limits of one scope while tickets wait and calls run (rule L7).

@@ -1,0 +1,95 @@
+//! What time does by itself (rules T1, W6): take-backs, then expiries, and the end of what only time held
+//! back.
+//!
+//! Owns: the latest `now`, and the instant before which nothing happens. Lacks the grants to whom that
+//! opens, which every call makes at its end.
+
+use super::Coordinator;
+use super::take_back::TakenBack;
+use crate::queue::Flags;
+use crate::{Instant, Reason};
+
+impl Coordinator {
+    /// Time does not run back, and never reaches the end (rules T1, T2).
+    #[inline]
+    pub(super) fn see(&mut self, now: Instant) -> Instant {
+        self.seen = self.seen.max(now.min(Instant::LAST));
+        self.seen
+    }
+
+    /// What time does by itself, whatever the timers did (rule W6): take-backs, then expiries. What
+    /// it opens is left to [`Self::grant_due`].
+    #[inline(never)]
+    pub(super) fn pass_time(&mut self, now: Instant) -> Instant {
+        let now = self.see(now);
+        self.pass_time_to(now);
+        now
+    }
+
+    /// The same for a time that was seen already. Nothing has changed that was not judged.
+    #[inline(always)]
+    pub(super) fn pass_time_to(&mut self, now: Instant) {
+        if self.quiet_before <= now {
+            self.act_on_time(now);
+        }
+    }
+
+    /// Something may happen at `at` by itself.
+    #[inline(always)]
+    pub(super) fn note_instant(&mut self, at: Instant) {
+        self.quiet_before = self.quiet_before.min(at);
+    }
+
+    /// The first instant at which something may happen by itself.
+    #[inline(always)]
+    pub(super) fn first_instant(&self) -> Instant {
+        let (timed, hand_off) = (self.timed.first_at(), self.hand_off.first_due());
+        let (deadline, resting) = (self.queue.first_deadline(), self.providers.first_rested());
+        timed.min(hand_off).min(deadline).min(resting)
+    }
+
+    /// Someone's time may have come: of one that only time held back, of a grant, of a deadline, of a
+    /// provider of which nothing is left.
+    #[inline(never)]
+    pub(super) fn act_on_time(&mut self, now: Instant) {
+        while self.timed.first_at() <= now {
+            let Some(provider) = self.timed.first() else { break };
+            self.judge_provider(provider, now);
+        }
+        if self.hand_off.first_due() <= now {
+            self.hand_off.due(self.queue.slab(), now, &mut self.batch);
+            self.take_back_batch(TakenBack::Unpolled, now);
+        }
+        if self.queue.first_deadline() < now {
+            self.expire(now);
+        }
+        self.judge_changed(now);
+        if self.providers.first_rested() <= now {
+            self.providers.look(now);
+            self.forget_some();
+        }
+        self.quiet_before = self.first_instant();
+    }
+
+    /// Ends the tickets whose deadline has passed, in the order of submission.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(index) = self.queue.take_expired(now) {
+            self.batch.push(index);
+        }
+        let queue = &self.queue;
+        self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+        for place in 0..self.batch.len() {
+            self.end_late(self.batch[place], now);
+        }
+        self.batch.clear();
+    }
+
+    /// Ends a waiting ticket whose deadline has passed (rules W2, R2).
+    pub(super) fn end_late(&mut self, index: u32, now: Instant) {
+        let hold = self.hold_of(index, now);
+        let is_max_wait = self.queue.slot(index).flags.has(Flags::MAX_WAIT);
+        let reason = if is_max_wait { Reason::MaxWait } else { Reason::AdmissionTimeout };
+        self.queue.leave(index);
+        self.end(index, reason, hold, now);
+    }
+}
