@@ -59,13 +59,12 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a waker is put in its place, and nobody asks whether its turn has come meanwhile",
         file: ACQUIRE,
         right: "stage.step(state, now, told, |state, ticket| {
-                let room = state.core.capacity();
-                (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+                (waker, booked) = state.sit(ticket, waker.take(), runtime);
                 Heard::Settled
             })",
         wrong: "let Stage::Waiting { ticket, .. } = *stage else { return (Heard::Refused, None::<Waker>) };
-            let (_, _, room) = (now, &told, state.core.capacity());
-            (waker, booked) = state.waiters.sit(ticket, waker.take(), runtime, &mut state.alarms, room);
+            let _ = (now, &told);
+            (waker, booked) = state.sit(ticket, waker.take(), runtime);
             (Heard::Settled, None)",
         test: in_loom("a newcomer against a release"),
     },
