@@ -5,13 +5,14 @@
 
 mod common;
 
+use std::error::Error;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use admission_rt::{AbortHandle, Attempt, OnAbort, Query, QueryError, QueryStatus, Rejected, Retry};
-use common::{Admission, Provider, Task, World, counts, ms};
+use common::{Admission, Provider, RateLimiter, Task, World, counts, ms};
 
 type Act = Box<dyn FnOnce() + Send>;
 
@@ -90,6 +91,63 @@ fn a_signal_that_fires_while_its_call_is_enqueued_takes_it_out() {
     assert!(matches!(newcomer.ready(), Err(Rejected::Aborted(_))));
     drop(permit);
     assert_eq!(world.armed(), None);
+}
+
+// rule W3
+#[test]
+fn a_signal_that_fires_while_its_call_is_submitted_ends_the_poll() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let (handle, signal) = AbortHandle::new();
+    let mut overdue = Task::new(a.admission_timeout(ms(1)).acquire());
+    assert!(overdue.poll_with(&at_wake(move || handle.abort_with("enough"))).is_pending());
+    world.set(2);
+    let mut newcomer = Task::new(a.abort_signal(&signal).acquire());
+    assert!(matches!(newcomer.ready(), Err(Rejected::Aborted(_))));
+    drop(permit);
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+    assert_eq!(world.armed(), None);
+}
+
+// rule Q5
+#[test]
+fn a_retry_that_is_refused_tells_of_the_timeout_before_it() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let query = a.query::<std::fmt::Error>("k").attempt_timeout(ms(5)).on_abort(OnAbort::Drop);
+    let query = query.retry(Retry::times(1).delay(ms(5)));
+    let query = query.build(|_| std::future::pending::<Result<(), _>>());
+    let mut waits = Task::waiting(query.refresh());
+    world.run();
+    world.advance_to(5);
+    world.run();
+    admission.close();
+    world.advance_to(10);
+    world.run();
+    let error = waits.ready().unwrap_err();
+    assert_eq!(error.to_string(), "closed");
+    let before = error.source().expect("the attempt before it");
+    assert!(before.to_string().contains("5 ms") && before.source().is_none(), "{before}");
+}
+
+// rules L7, L9
+#[test]
+fn a_limiter_that_counts_until_settled_does_so_when_its_limit_has_changed() {
+    let world = World::new();
+    let _entered = world.enter();
+    let limiter = RateLimiter::builder(5, ms(1_000)).until_settled().clock(world.clock()).build().unwrap();
+    limiter.set_limit(1, ms(1_000)).unwrap();
+    let permit = limiter.try_acquire().unwrap();
+    world.set(1_500);
+    assert!(limiter.try_acquire().is_err(), "the call counts for as long as it runs");
+    drop(permit);
+    world.set(2_499);
+    assert!(limiter.try_acquire().is_err(), "and for a window more");
+    world.set(2_500);
+    drop(limiter.try_acquire().unwrap());
 }
 
 // rule W3
@@ -301,27 +359,26 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 fn a_call_has_a_cost_in_each_of_several_units() {
     let world = World::new();
     let _entered = world.enter();
-    let units = ["tokens", "bytes", "images"];
+    let units = ["tokens", "bytes", "images", "pages"];
     let mut builder = world.builder();
     for unit in units {
         builder = builder.unit(unit);
     }
-    let log = |limit, unit: &str| admission_rt::Window::new(limit, ms(1_000)).unit(unit);
-    let builder =
-        builder.provider("a", |p| p.log(log(5, "tokens")).log(log(6, "bytes")).log(log(7, "images")));
+    let log = |unit: &str| admission_rt::Window::new(5, ms(1_000)).unit(unit);
+    let builder = builder.provider("a", |p| units.into_iter().fold(p, |p, unit| p.log(log(unit))));
     let a = builder.build().unwrap().provider("a").unwrap();
-    let call = |amounts: [u64; 3]| {
+    let call = |amounts: [u64; 4]| {
         let mut call = a.call();
         for (unit, amount) in units.into_iter().zip(amounts) {
             call = call.cost(unit, amount);
         }
         call
     };
-    drop(call([5, 5, 5]).try_acquire().unwrap());
-    drop(call([0, 1, 2]).try_acquire().unwrap());
-    for too_much in [[1, 0, 0], [0, 1, 0], [0, 0, 1]] {
+    drop(call([5, 4, 3, 2]).try_acquire().unwrap());
+    drop(call([0, 1, 2, 3]).try_acquire().unwrap());
+    for too_much in [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]] {
         let mut waits = call(too_much).acquire();
         assert!(poll_once(&mut waits).is_pending(), "{too_much:?}");
     }
-    drop(call([0, 0, 0]).try_acquire().unwrap());
+    drop(call([0; 4]).try_acquire().unwrap());
 }
