@@ -263,6 +263,30 @@ fn a_ticket_that_was_polled_gets_the_full_time_once() {
     assert_eq!(play.wake(), Some(at(320)));
 }
 
+// rule L1: whoever has a key is found, however many have one, and however often the table has grown
+#[test]
+fn a_key_that_is_held_is_found_among_very_many() {
+    let mut play = Play::new(free(), &[free()]);
+    for key in 0..20_000 {
+        play.starts(0, &ask(A).key(Key(key)));
+    }
+    for key in 0..20_000 {
+        assert_eq!(play.refuses(1, &ask(A).key(Key(key)).at_once()).held_by, Some(Hold::Key));
+    }
+    // Some of them shared, so that it grows with those in it.
+    let waiting: Vec<TicketId> = (0..5_000).map(|key| play.queues(2, &ask(A).key(Key(4 * key)))).collect();
+    for key in 20_000..60_000 {
+        play.starts(3, &ask(A).key(Key(key)));
+    }
+    for key in 0..60_000 {
+        assert_eq!(play.refuses(4, &ask(A).key(Key(key)).at_once()).held_by, Some(Hold::Key));
+    }
+    for ticket in waiting {
+        play.drop(5, ticket);
+    }
+    assert_eq!(play.counts(), (60_000, 0, 0));
+}
+
 // rules W1, W5: room for those that may wait, and for those that may be in flight
 #[test]
 fn there_is_room_for_all_that_the_configuration_bounds() {
@@ -274,5 +298,11 @@ fn there_is_room_for_all_that_the_configuration_bounds() {
     config.providers[0] = free();
     assert_eq!(Play::of(&config).core.capacity(), 105);
     config.client = free();
-    assert_eq!(Play::of(&config).core.capacity(), 100);
+    let mut play = Play::of(&config);
+    assert_eq!(play.core.capacity(), 100);
+    // Beyond that it grows by a quarter.
+    for _ in 0..10_000 {
+        play.starts(0, &ask(A));
+    }
+    assert!((10_000..=12_504).contains(&play.core.capacity()), "{}", play.core.capacity());
 }
