@@ -93,18 +93,14 @@ impl Heap {
         self.least = self.entries.first().map_or(u64::MAX, |&(key, _)| key);
     }
 
-    /// A member, if it is in, has another number from now on, which no member has.
+    /// A member, if it is in, has another number from now on: a lower one, which no member has.
     pub(crate) fn rename(&mut self, from: u32, to: u32) {
         let place = self.places.get(from as usize).copied().unwrap_or(ABSENT);
         if place == ABSENT {
             return;
         }
-        let index = to as usize;
-        if index >= self.places.len() {
-            self.places.resize(index + 1, ABSENT);
-        }
         self.places[from as usize] = ABSENT;
-        self.places[index] = place;
+        self.places[to as usize] = place;
         self.entries[place as usize].1 = to;
         let place = self.rise(place as usize);
         self.sink(place);

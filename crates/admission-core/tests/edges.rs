@@ -184,6 +184,26 @@ fn a_call_that_cost_nothing_leaves_the_others_of_its_instant() {
     assert_eq!(play.available(1_000, of(A)), 9);
 }
 
+// rule L8: the first start of a window, one within, and the last
+#[test]
+fn any_start_of_a_window_can_be_corrected() {
+    let five = [(TOKENS, 5)];
+    for nth in 0..5 {
+        let mut play = Play::new(free(), &[tokens(100, 1_000)]);
+        let calls: Vec<TicketId> = (0..5).map(|then| play.starts(10 * then, &ask(A).costs(&five))).collect();
+        play.core.settle_cost(calls[nth], TOKENS, 1, at(50)).expect("a call that runs");
+        assert_eq!(play.available(50, of(A)), 79);
+        // It leaves the window at its own time, and with what it cost.
+        let left = |then| if then as usize == nth { 1 } else { 5 };
+        let mut available = 79;
+        for then in 0..5 {
+            assert_eq!(play.available(1_000 + 10 * then - 1, of(A)), available);
+            available += left(then);
+            assert_eq!(play.available(1_000 + 10 * then, of(A)), available);
+        }
+    }
+}
+
 // rules S3, L3: a grant that is abandoned after a younger one has started counts as of its own instant
 #[test]
 fn an_abandoned_grant_counts_before_a_start_that_came_later() {
