@@ -207,14 +207,15 @@ fn any_start_of_a_window_can_be_corrected() {
 // rules S3, L3: a grant that is abandoned after a younger one has started counts as of its own instant
 #[test]
 fn an_abandoned_grant_counts_before_a_start_that_came_later() {
-    let mut play = Play::new(free(), &[quota(3, 1_000)]);
+    let mut play = Play::new(free(), &[quota(4, 1_000)]);
     play.starts(0, &ask(A));
+    play.starts(10, &ask(A)); // at the same instant, so they share an entry
     let [older, younger] = [10, 20].map(|then| play.queues(then, &ask(A).deferred()));
     play.granted(&[older, younger]);
     assert_eq!(play.step(30, younger), Step::Start);
     play.drop(40, older);
     let left = [999, 1_000, 1_009, 1_010, 1_029, 1_030].map(|then| play.available(then, of(A)));
-    assert_eq!(left, [0, 1, 1, 2, 2, 3]);
+    assert_eq!(left, [0, 1, 1, 3, 3, 4]);
 }
 
 // rule E6: of very many providers at which a key waits, each has a line of its own
