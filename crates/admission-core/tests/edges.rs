@@ -184,17 +184,38 @@ fn a_call_that_cost_nothing_leaves_the_others_of_its_instant() {
     assert_eq!(play.available(1_000, of(A)), 9);
 }
 
+// rule L8: the first start of a window, one within, and the last
+#[test]
+fn any_start_of_a_window_can_be_corrected() {
+    let five = [(TOKENS, 5)];
+    for nth in 0..5 {
+        let mut play = Play::new(free(), &[tokens(100, 1_000)]);
+        let calls: Vec<TicketId> = (0..5).map(|then| play.starts(10 * then, &ask(A).costs(&five))).collect();
+        play.core.settle_cost(calls[nth], TOKENS, 1, at(50)).expect("a call that runs");
+        assert_eq!(play.available(50, of(A)), 79);
+        // It leaves the window at its own time, and with what it cost.
+        let left = |then| if then as usize == nth { 1 } else { 5 };
+        let mut available = 79;
+        for then in 0..5 {
+            assert_eq!(play.available(1_000 + 10 * then - 1, of(A)), available);
+            available += left(then);
+            assert_eq!(play.available(1_000 + 10 * then, of(A)), available);
+        }
+    }
+}
+
 // rules S3, L3: a grant that is abandoned after a younger one has started counts as of its own instant
 #[test]
 fn an_abandoned_grant_counts_before_a_start_that_came_later() {
-    let mut play = Play::new(free(), &[quota(3, 1_000)]);
+    let mut play = Play::new(free(), &[quota(4, 1_000)]);
     play.starts(0, &ask(A));
+    play.starts(10, &ask(A)); // at the same instant, so they share an entry
     let [older, younger] = [10, 20].map(|then| play.queues(then, &ask(A).deferred()));
     play.granted(&[older, younger]);
     assert_eq!(play.step(30, younger), Step::Start);
     play.drop(40, older);
     let left = [999, 1_000, 1_009, 1_010, 1_029, 1_030].map(|then| play.available(then, of(A)));
-    assert_eq!(left, [0, 1, 1, 2, 2, 3]);
+    assert_eq!(left, [0, 1, 1, 3, 3, 4]);
 }
 
 // rule E6: of very many providers at which a key waits, each has a line of its own
@@ -263,6 +284,30 @@ fn a_ticket_that_was_polled_gets_the_full_time_once() {
     assert_eq!(play.wake(), Some(at(320)));
 }
 
+// rule L1: whoever has a key is found, however many have one, and however often the table has grown
+#[test]
+fn a_key_that_is_held_is_found_among_very_many() {
+    let mut play = Play::new(free(), &[free()]);
+    for key in 0..20_000 {
+        play.starts(0, &ask(A).key(Key(key)));
+    }
+    for key in 0..20_000 {
+        assert_eq!(play.refuses(1, &ask(A).key(Key(key)).at_once()).held_by, Some(Hold::Key));
+    }
+    // Some of them shared, so that it grows with those in it.
+    let waiting: Vec<TicketId> = (0..5_000).map(|key| play.queues(2, &ask(A).key(Key(4 * key)))).collect();
+    for key in 20_000..60_000 {
+        play.starts(3, &ask(A).key(Key(key)));
+    }
+    for key in 0..60_000 {
+        assert_eq!(play.refuses(4, &ask(A).key(Key(key)).at_once()).held_by, Some(Hold::Key));
+    }
+    for ticket in waiting {
+        play.drop(5, ticket);
+    }
+    assert_eq!(play.counts(), (60_000, 0, 0));
+}
+
 // rules W1, W5: room for those that may wait, and for those that may be in flight
 #[test]
 fn there_is_room_for_all_that_the_configuration_bounds() {
@@ -274,5 +319,11 @@ fn there_is_room_for_all_that_the_configuration_bounds() {
     config.providers[0] = free();
     assert_eq!(Play::of(&config).core.capacity(), 105);
     config.client = free();
-    assert_eq!(Play::of(&config).core.capacity(), 100);
+    let mut play = Play::of(&config);
+    assert_eq!(play.core.capacity(), 100);
+    // Beyond that it grows by a quarter.
+    for _ in 0..10_000 {
+        play.starts(0, &ask(A));
+    }
+    assert!((10_000..=12_504).contains(&play.core.capacity()), "{}", play.core.capacity());
 }
