@@ -249,6 +249,14 @@ impl Scope {
     pub(crate) fn start_at_once(&mut self, ask: Ask<'_>, now: Instant) {
         self.running += 1;
         self.halvings = 0;
+        if !self.pacers.is_empty() {
+            self.pace(ask, now);
+        }
+    }
+
+    /// The pacers hear of a start.
+    #[inline(always)]
+    fn pace(&mut self, ask: Ask<'_>, now: Instant) {
         if self.has_interval {
             self.stamp(now);
             let over = self.last_start.map_or(Instant::ZERO, |last| last.plus(self.gap_nanos));
