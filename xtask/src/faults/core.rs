@@ -70,8 +70,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "L3",
         what: "a start is logged as of the one before it, so that both leave the window at once",
         file: SLIDING_LOG,
-        right: "Some(last) if last.at == now => last.through",
-        wrong: "Some(last) if last.at <= now => last.through",
+        right: "Some(last) if last.at == at => last.through",
+        wrong: "Some(last) if last.at <= at => last.through",
         test: in_core("rules", "a_window_slides"),
     },
     Fault {
@@ -86,8 +86,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "L4",
         what: "the first pacer of a scope alone is asked",
         file: SCOPE,
-        right: "return self.log_from(index, ask, now);",
-        wrong: "return if index == 0 { self.log_from(index, ask, now) };",
+        right: "self.pacers.iter_mut().enumerate().skip(first)",
+        wrong: "self.pacers.iter_mut().enumerate().skip(first).take(1)",
         test: in_core("rules", "all_pacers_of_a_scope_agree"),
     },
     Fault {
