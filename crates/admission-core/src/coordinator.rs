@@ -380,7 +380,7 @@ impl Coordinator {
         self.is_closed = true;
         let queue = &self.queue;
         self.batch.extend(queue.slots().filter(|&index| queue.slot(index).state.is_queued()));
-        self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+        self.queue.sort(&mut self.batch);
         // From the tail, so that nobody moves up only to be closed too.
         for place in (0..self.batch.len()).rev() {
             self.queue.leave(self.batch[place]);

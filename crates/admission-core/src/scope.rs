@@ -25,8 +25,16 @@ pub(crate) struct Scope {
     has_settling: bool,
     /// Whether one of the pacers is an interval (rule S2).
     pub(crate) has_interval: bool,
+    /// Whether one of the pacers is a log.
+    has_logs: bool,
     /// Whether one of the logs counts anything but requests, and has to hear of the costs of grants.
     has_costs: bool,
+    /// The number of the interval with the widest gap.
+    widest: u16,
+    /// The widest gap of its intervals.
+    gap_nanos: u64,
+    /// The last start, if there was one since the limits last changed: what its intervals run from.
+    pub(crate) last_start: Option<Instant>,
     /// The end of the cooldown; for the client always the origin.
     pub(crate) not_before: Instant,
     pub(crate) pacers: Vec<Pacer>,
@@ -132,7 +140,7 @@ impl Scope {
             });
             pacers.push(match (kept.and_then(Option::take), config) {
                 (Some(Pacer::Interval(mut interval)), PacerConfig::Interval(config)) => {
-                    interval.adapt(config);
+                    interval.adapt(config, self.last_start);
                     Pacer::Interval(interval)
                 }
                 (Some(Pacer::Log(mut log)), PacerConfig::Log(config)) => {
@@ -145,7 +153,17 @@ impl Scope {
         }
         self.has_settling =
             pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if log.may_be_unsettled()));
-        self.has_interval = pacers.iter().any(|pacer| matches!(pacer, Pacer::Interval(_)));
+        self.last_start = None;
+        (self.has_interval, self.widest, self.gap_nanos) = (false, 0, 0);
+        for (index, pacer) in pacers.iter().enumerate() {
+            if let Pacer::Interval(interval) = pacer {
+                if interval.gap_nanos > self.gap_nanos {
+                    (self.widest, self.gap_nanos) = (index as u16, interval.gap_nanos);
+                }
+                self.has_interval = true;
+            }
+        }
+        self.has_logs = pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(_)));
         self.has_costs =
             pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if !log.counts_requests()));
         self.pacers = pacers;
@@ -156,11 +174,18 @@ impl Scope {
     }
 
     /// Something happened to a pacer.
+    #[inline(never)]
     fn fold(&mut self, now: Instant) {
-        self.folded = Folded::OPEN;
-        for (index, pacer) in self.pacers.iter().enumerate() {
-            self.folded.with(index, pacer, self.granted, now);
+        let mut folded = Folded::OPEN;
+        for (index, pacer) in self.pacers.iter_mut().enumerate() {
+            match pacer {
+                Pacer::Interval(interval) => {
+                    folded.with_interval(index, interval.empty_from(self.last_start))
+                }
+                Pacer::Log(log) => folded.with_room(index, log.next_room(self.granted, now)),
+            }
         }
+        self.folded = folded;
     }
 
     /// No start before number `oldest` runs any more.
@@ -170,12 +195,6 @@ impl Scope {
                 log.forget_turns(oldest);
             }
         }
-    }
-
-    /// Whether there is any rule about start times.
-    #[inline]
-    fn is_paced(&self) -> bool {
-        !self.pacers.is_empty()
     }
 
     /// The logs hear of a granted ticket's budget. Those that count requests read it from the scope.
@@ -189,8 +208,10 @@ impl Scope {
 
     #[inline(never)]
     fn hold_costs(&mut self, ask: Ask<'_>, now: Instant) {
-        for (log, cost) in self.logs(ask) {
-            log.hold(cost);
+        if self.has_costs {
+            for (log, cost) in self.logs(ask) {
+                log.hold(cost);
+            }
         }
         if !self.has_interval {
             self.fold(now);
@@ -201,7 +222,7 @@ impl Scope {
     #[inline(always)]
     pub(crate) fn grant(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted += 1;
-        if self.is_paced() {
+        if self.has_logs {
             self.hold(ask, now);
         }
     }
@@ -228,23 +249,55 @@ impl Scope {
     pub(crate) fn start_at_once(&mut self, ask: Ask<'_>, now: Instant) {
         self.running += 1;
         self.halvings = 0;
-        if self.is_paced() {
+        if !self.pacers.is_empty() {
             self.pace(ask, now);
         }
     }
 
     /// The pacers hear of a start.
-    #[inline(never)]
+    #[inline(always)]
     fn pace(&mut self, ask: Ask<'_>, now: Instant) {
-        let mut folded = Folded::OPEN;
-        for (index, pacer) in self.pacers.iter_mut().enumerate() {
-            match pacer {
-                Pacer::Interval(interval) => interval.stamp(now),
-                Pacer::Log(log) => log.start(ask.cost(log.unit), now),
-            }
-            folded.with(index, pacer, self.granted, now);
+        if self.has_interval {
+            self.stamp(now);
+            let over = self.last_start.map_or(Instant::ZERO, |last| last.plus(self.gap_nanos));
+            self.folded = Folded::gap(over, self.widest);
         }
-        self.folded = folded;
+        if self.has_logs {
+            self.log(ask, now);
+        }
+    }
+
+    /// The intervals hear of a start, or of a grant that was abandoned and counts as one (rule S3): that may be
+    /// older than the last start.
+    #[inline(always)]
+    fn stamp(&mut self, at: Instant) {
+        self.last_start = self.last_start.max(Some(at));
+    }
+
+    /// The logs hear of a start, after the intervals. Mostly none of them has anything to say.
+    #[inline(never)]
+    fn log(&mut self, ask: Ask<'_>, now: Instant) {
+        if !self.has_interval {
+            self.folded = Folded::OPEN;
+        }
+        for (index, pacer) in self.pacers.iter_mut().enumerate() {
+            if let Pacer::Log(log) = pacer {
+                if !log.start_easily(self.granted, now) {
+                    return self.log_from(index, ask, now);
+                }
+            }
+        }
+    }
+
+    /// The same from one on that has to look.
+    #[inline(never)]
+    fn log_from(&mut self, first: usize, ask: Ask<'_>, now: Instant) {
+        for (index, pacer) in self.pacers.iter_mut().enumerate().skip(first) {
+            if let Pacer::Log(log) = pacer {
+                let room = log.start(ask.cost(log.unit), self.granted, now);
+                self.folded.with_room(index, room);
+            }
+        }
     }
 
     /// The running call that was start number `number` is over.
@@ -292,11 +345,9 @@ impl Scope {
     /// A granted ticket goes away before its start: its budget is spent, as of the grant (rule S3).
     pub(crate) fn abandon(&mut self, ask: Ask<'_>, granted_at: Instant, now: Instant) {
         self.granted -= 1;
-        for pacer in &mut self.pacers {
-            match pacer {
-                Pacer::Interval(interval) => interval.stamp(granted_at),
-                Pacer::Log(log) => log.abandon(ask.cost(log.unit), granted_at, now),
-            }
+        self.stamp(granted_at);
+        for log in self.pacers.iter_mut().filter_map(Pacer::log) {
+            log.abandon(ask.cost(log.unit), granted_at, now);
         }
         self.fold(now);
     }
@@ -315,7 +366,7 @@ impl Scope {
     pub(crate) fn empty_from(&self) -> Instant {
         self.pacers.iter().fold(self.not_before, |latest, pacer| {
             latest.max(match pacer {
-                Pacer::Interval(interval) => interval.empty_from(),
+                Pacer::Interval(interval) => interval.empty_from(self.last_start),
                 Pacer::Log(log) => log.empty_from(),
             })
         })

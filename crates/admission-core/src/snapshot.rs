@@ -90,8 +90,7 @@ impl ScopeSnapshot {
         now: Instant,
     ) -> Self {
         let not_before = (scope.not_before > now).then_some(scope.not_before);
-        let pacers: Vec<_> =
-            scope.pacers.iter().map(|pacer| PacerSnapshot::of(pacer, scope.granted, now)).collect();
+        let pacers: Vec<_> = scope.pacers.iter().map(|pacer| PacerSnapshot::of(pacer, scope, now)).collect();
         let next =
             pacers.iter().filter_map(PacerSnapshot::next).chain(not_before).fold(first_due, Instant::min);
         Self {
@@ -114,10 +113,11 @@ impl PacerSnapshot {
         }
     }
 
-    fn of(pacer: &Pacer, grants: u32, now: Instant) -> Self {
+    fn of(pacer: &Pacer, scope: &Scope, now: Instant) -> Self {
+        let grants = scope.granted;
         match pacer {
             Pacer::Interval(interval) => Self::Interval {
-                next: match interval.room(now) {
+                next: match interval.room(scope.last_start, now) {
                     Room::At(at) => Some(at),
                     Room::Now | Room::Held(_) => None,
                 },

@@ -62,19 +62,31 @@ impl Folded {
     pub(crate) const OPEN: Self = Self { at: Instant::ZERO, pacer: 0, is_log: false, is_known: true };
     const UNKNOWN: Self = Self { at: Instant::NEVER, is_known: false, ..Self::OPEN };
 
-    /// One pacer more has its say.
+    /// What the widest of the intervals says right after a start, if it is over at `at`.
     #[inline(always)]
-    pub(crate) fn with(&mut self, pacer: usize, of: &Pacer, grants: u32, now: Instant) {
-        let (room, is_log) = match of {
-            Pacer::Interval(interval) => (Room::At(interval.empty_from()), false),
-            Pacer::Log(log) if log.counts_requests() => (log.room(1, grants, now), true),
-            Pacer::Log(_) => (Room::Held(now), true),
-        };
+    pub(crate) const fn gap(at: Instant, pacer: u16) -> Self {
+        Self { at, pacer, is_log: false, is_known: true }
+    }
+
+    /// An interval has its say.
+    pub(crate) fn with_interval(&mut self, pacer: usize, over: Instant) {
+        self.close_until(over, pacer, false);
+    }
+
+    /// A log has its say about a call that costs it 1.
+    pub(crate) fn with_room(&mut self, pacer: usize, room: Room) {
         match room {
             Room::Now => {}
-            Room::At(at) if at > self.at => *self = Self { at, pacer: pacer as u16, is_log, ..*self },
-            Room::At(_) => {}
+            Room::At(at) => self.close_until(at, pacer, true),
             Room::Held(_) => *self = Self::UNKNOWN,
+        }
+    }
+
+    /// Of several that say the same the first is told of.
+    fn close_until(&mut self, at: Instant, pacer: usize, is_log: bool) {
+        let pacer = pacer as u16;
+        if at > self.at || (at == self.at && pacer < self.pacer) {
+            *self = Self { at, pacer, is_log, is_known: self.is_known };
         }
     }
 
@@ -191,7 +203,7 @@ fn each_in_time(
     for (index, pacer) in scope.pacers.iter().enumerate() {
         let index = index as u16;
         let (room, hold) = match pacer {
-            Pacer::Interval(interval) => (interval.room(now), Hold::Interval(side, index)),
+            Pacer::Interval(interval) => (interval.room(scope.last_start, now), Hold::Interval(side, index)),
             Pacer::Log(log) => (room_in(log, side, ask, |cost| room_of(log, cost)), Hold::Log(side, index)),
         };
         if room != Room::Now {

@@ -14,7 +14,6 @@ const TAKE_BACK: &str = "crates/admission-core/src/coordinator/take_back.rs";
 const TIME_PASSES: &str = "crates/admission-core/src/coordinator/time.rs";
 const VERDICT: &str = "crates/admission-core/src/verdict.rs";
 const SCOPE: &str = "crates/admission-core/src/scope.rs";
-const INTERVAL: &str = "crates/admission-core/src/pace/interval.rs";
 const SLIDING_LOG: &str = "crates/admission-core/src/pace/sliding_log.rs";
 const CONFIG: &str = "crates/admission-core/src/config.rs";
 
@@ -38,9 +37,9 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "T3",
         what: "a start that is late counts from the instant at which it was due",
-        file: INTERVAL,
-        right: "self.last = self.last.max(Some(at))",
-        wrong: "self.last = Some(self.last.map_or(at, |last| last.plus(self.gap_nanos).min(at)))",
+        file: SCOPE,
+        right: "self.last_start = self.last_start.max(Some(at))",
+        wrong: "self.last_start = Some(self.last_start.map_or(at, |last| last.plus(self.gap_nanos).min(at)))",
         test: in_core("checklist", "a_stall_is_not_caught_up"),
     },
     Fault {
@@ -62,9 +61,9 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "L2",
         what: "an interval runs from the first start, and not from the last",
-        file: INTERVAL,
-        right: "self.last = self.last.max(Some(at))",
-        wrong: "self.last = self.last.or(Some(at))",
+        file: SCOPE,
+        right: "self.last_start = self.last_start.max(Some(at))",
+        wrong: "self.last_start = self.last_start.or(Some(at))",
         test: in_core("checklist", "a_stall_is_not_caught_up"),
     },
     Fault {
@@ -79,16 +78,16 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "L3",
         what: "a window admits one more than its limit",
         file: SLIDING_LOG,
-        right: "if most <= u128::from(self.limit)",
-        wrong: "if most <= u128::from(self.limit) + 1",
+        right: "if left > u64::from(grants)",
+        wrong: "if left + 1 > u64::from(grants)",
         test: in_core("checklist", "the_edge_of_a_window_is_exact"),
     },
     Fault {
         rule: "L4",
         what: "the first pacer of a scope alone is asked",
         file: SCOPE,
-        right: "self.pacers.iter_mut().enumerate()",
-        wrong: "self.pacers.iter_mut().enumerate().take(1)",
+        right: "self.pacers.iter_mut().enumerate().skip(first)",
+        wrong: "self.pacers.iter_mut().enumerate().skip(first).take(1)",
         test: in_core("rules", "all_pacers_of_a_scope_agree"),
     },
     Fault {
@@ -383,8 +382,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "R3",
         what: "what is exactly one window old is not free yet",
         file: SLIDING_LOG,
-        right: "Some(first) if first.at.plus(self.window_nanos) <= now",
-        wrong: "Some(first) if first.at.plus(self.window_nanos) < now",
+        right: "is_some_and(|first| first.at.plus(self.window_nanos) <= now)",
+        wrong: "is_some_and(|first| first.at.plus(self.window_nanos) < now)",
         test: in_core("rules", "available_is_what_is_free_right_now"),
     },
     Fault {

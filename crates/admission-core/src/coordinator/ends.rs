@@ -25,19 +25,26 @@ impl Coordinator {
     }
 
     /// A ticket that has not started leaves whatever holds it.
+    #[inline(always)]
     pub(super) fn withdraw(&mut self, index: u32, now: Instant) {
-        let slot = *self.queue.slot(index);
-        if slot.state.is_queued() {
+        let state = self.queue.slot(index).state;
+        if state.is_queued() {
             self.queue.leave(index);
-        } else if slot.state == State::Granted {
-            self.hand_off.remove(self.queue.slab_mut(), index);
-            self.client.abandon(self.queue.ask(index), slot.since(), now);
-            let place = self.queue.place(index);
-            let scope = &mut self.providers[place];
-            scope.abandon(self.queue.ask(index), slot.since(), now);
-            self.queue.finish(index);
-            self.queue.mark_changed(place);
+        } else if state == State::Granted {
+            self.abandon(index, now);
         }
+    }
+
+    /// A granted ticket goes away before its start (rule S3).
+    #[inline(never)]
+    fn abandon(&mut self, index: u32, now: Instant) {
+        let since = self.queue.slot(index).since();
+        self.hand_off.remove(self.queue.slab_mut(), index);
+        self.client.abandon(self.queue.ask(index), since, now);
+        let place = self.queue.place(index);
+        self.providers[place].abandon(self.queue.ask(index), since, now);
+        self.queue.finish(index);
+        self.queue.mark_changed(place);
     }
 
     /// What holds a waiting ticket back, if anything does.

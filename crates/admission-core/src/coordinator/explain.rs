@@ -92,7 +92,7 @@ impl Coordinator {
     pub fn queued_tickets(&self) -> Vec<TicketId> {
         let mut waiting = Vec::with_capacity(self.queue.queued() as usize);
         waiting.extend(self.queue.slots().filter(|&index| self.queue.slot(index).state.is_queued()));
-        waiting.sort_unstable_by_key(|&index| self.queue.slot(index).seq);
+        self.queue.sort(&mut waiting);
         waiting.into_iter().map(|index| self.queue.ticket(index)).collect()
     }
 

@@ -36,6 +36,12 @@ impl Coordinator {
     /// Judges the oldest ticket of a provider, and sorts the provider by what holds that one back.
     #[inline(never)]
     pub(super) fn judge_provider(&mut self, provider: u32, now: Instant) {
+        self.judge_front(provider, now);
+    }
+
+    /// The same, in its place.
+    #[inline(always)]
+    fn judge_front(&mut self, provider: u32, now: Instant) {
         let Front { index, rank: before, is_fleeting } = self.queue.front_of(provider);
         if is_fleeting {
             self.rest(provider);
@@ -109,7 +115,7 @@ impl Coordinator {
             } else {
                 self.events.push(Event::Granted(ticket));
             }
-            self.judge_provider(place, now);
+            self.judge_front(place, now);
         }
     }
 

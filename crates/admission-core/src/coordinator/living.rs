@@ -121,7 +121,7 @@ impl Coordinator {
                 let slot = queue.slot(index);
                 slot.provider == provider.0 && (slot.state.is_queued() || slot.state == State::Granted)
             }));
-            self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+            self.queue.sort(&mut self.batch);
             // From the tail, so that nobody moves up only to be refused too.
             for entry in (0..self.batch.len()).rev() {
                 let index = self.batch[entry];
@@ -247,7 +247,7 @@ impl Coordinator {
             let slot = queue.slot(index);
             slot.state.is_queued() && number.is_none_or(|number| number == slot.provider)
         }));
-        self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+        self.queue.sort(&mut self.batch);
         for entry in 0..self.batch.len() {
             self.end_if_impossible(self.batch[entry], now);
         }

@@ -28,8 +28,7 @@ impl Coordinator {
     /// Takes the grants in the batch back.
     pub(super) fn take_back_batch(&mut self, why: TakenBack, now: Instant) {
         let unpolled = why == TakenBack::Unpolled;
-        let queue = &self.queue;
-        self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+        self.queue.sort(&mut self.batch);
         for place in 0..self.batch.len() {
             let index = self.batch[place];
             let provider = self.queue.place(index);

@@ -76,8 +76,7 @@ impl Coordinator {
         while let Some(index) = self.queue.take_expired(now) {
             self.batch.push(index);
         }
-        let queue = &self.queue;
-        self.batch.sort_unstable_by_key(|&index| queue.slot(index).seq);
+        self.queue.sort(&mut self.batch);
         for place in 0..self.batch.len() {
             self.end_late(self.batch[place], now);
         }

@@ -41,6 +41,15 @@ pub(crate) struct SlidingLog {
     before: u64,
     /// The running total with the last one.
     through: u64,
+    /// No entry is later.
+    last_at: Instant,
+    /// When the first entry leaves the window; never, if there is none.
+    first_leaves: Instant,
+    /// Whether it counts requests from their starts, and none until it has settled.
+    is_plain: bool,
+    /// So many starts of cost 1 may be noted without a look at what came before: for each there is room and
+    /// an entry. Zero, if it counts anything else.
+    easy: u64,
     #[cfg(steps)]
     pub(crate) steps: crate::steps::Steps,
 }
@@ -55,7 +64,7 @@ struct Entry {
 impl SlidingLog {
     /// A log that knows of no start before the next, which is number `next_start`.
     pub(crate) fn new(config: &Log, next_start: u64) -> Self {
-        Self {
+        let mut log = Self {
             unit: config.unit,
             counts: config.counts,
             limit: config.limit,
@@ -68,9 +77,15 @@ impl SlidingLog {
             entries: VecDeque::new(),
             before: 0,
             through: 0,
+            last_at: Instant::ZERO,
+            first_leaves: Instant::NEVER,
+            is_plain: false,
+            easy: 0,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
-        }
+        };
+        log.reckon();
+        log
     }
 
     /// Makes room beforehand for as many entries as its limit allows, and no more than some.
@@ -79,7 +94,38 @@ impl SlidingLog {
             return Ok(());
         }
         // A limit counts costs, so no more entries than that; most windows hold fewer.
-        self.entries.try_reserve_exact(self.limit.min(RESERVED_ENTRIES) as usize)
+        self.entries.try_reserve_exact(self.limit.min(RESERVED_ENTRIES) as usize)?;
+        self.reckon();
+        Ok(())
+    }
+
+    /// Notes what a plain start wants to know, after anything else than such a start.
+    #[inline(never)]
+    fn reckon(&mut self) {
+        let is_plain = self.counts_requests() && self.counts == CountsFrom::Start && self.unsettled == 0;
+        self.is_plain = is_plain && !self.forgets_at_once();
+        // Who is the first in the window is noted.
+        let is_easy = self.is_plain && !self.entries.is_empty();
+        self.easy = if is_easy { self.left().min(self.vacant()) } else { 0 };
+        self.note_first();
+    }
+
+    /// For how many entries there is room.
+    #[inline(always)]
+    fn vacant(&self) -> u64 {
+        (self.entries.capacity() - self.entries.len()) as u64
+    }
+
+    /// How much more it has room for beside all that it keeps.
+    #[inline(always)]
+    fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.kept())
+    }
+
+    #[inline(always)]
+    fn note_first(&mut self) {
+        let first = self.entries.front();
+        self.first_leaves = first.map_or(Instant::NEVER, |first| first.at.plus(self.window_nanos));
     }
 
     /// Whether every call costs it 1.
@@ -101,13 +147,19 @@ impl SlidingLog {
     /// When a start of this cost has room (rule L3). What costs nothing is not asked about.
     ///
     /// `grants`: how many are out in its scope, here and below.
+    #[inline(always)]
     pub(crate) fn room(&self, cost: u64, grants: u32, now: Instant) -> Room {
-        if cost == 0 || self.forgets_at_once() {
+        // Mostly there is room even with those that have left the window and are still kept.
+        if self.held(grants) + self.unsettled + u128::from(cost) <= u128::from(self.left()) {
             return Room::Now;
         }
-        // Mostly there is room even with those that have left the window since the last start.
-        let most = self.held(grants) + self.unsettled + u128::from(self.kept()) + u128::from(cost);
-        if most <= u128::from(self.limit) {
+        self.room_in_window(cost, grants, now)
+    }
+
+    /// The same with those alone that are in the window.
+    #[inline(never)]
+    fn room_in_window(&self, cost: u64, grants: u32, now: Instant) -> Room {
+        if cost == 0 || self.forgets_at_once() {
             return Room::Now;
         }
         let live = self.live(now);
@@ -177,24 +229,82 @@ impl SlidingLog {
         }
     }
 
-    /// A ticket starts that holds nothing, or nothing any more.
-    pub(crate) fn start(&mut self, cost: u64, now: Instant) {
+    /// A ticket starts, after which there is room for every grant and one more: if that is plain to see.
+    #[inline(always)]
+    pub(crate) fn start_easily(&mut self, grants: u32, now: Instant) -> bool {
+        let is_easy = self.easy > u64::from(grants) + 1 && self.last_at < now;
+        if is_easy {
+            self.easy -= 1;
+            self.last_at = now;
+            self.through = self.through.wrapping_add(1);
+            self.entries.push_back(Entry { at: now, through: self.through });
+        }
+        is_easy
+    }
+
+    /// A ticket starts that holds nothing, or nothing any more. Says what [`Self::next_room`] would.
+    #[inline(never)]
+    pub(crate) fn start(&mut self, cost: u64, grants: u32, now: Instant) -> Room {
+        if !self.is_plain {
+            return self.start_otherwise(cost, grants, now);
+        }
+        let is_crowded = self.left() <= 1 || self.vacant() == 0;
+        if is_crowded && self.first_leaves <= now {
+            self.prune(now);
+        }
+        self.last_at = now;
+        self.through = self.through.wrapping_add(1);
+        match self.entries.back_mut() {
+            Some(last) if last.at == now => last.through = self.through,
+            _ => self.entries.push_back(Entry { at: now, through: self.through }),
+        }
+        if self.entries.len() == 1 {
+            self.note_first();
+        }
+        let left = self.left();
+        self.easy = left.min(self.vacant());
+        if left > u64::from(grants) {
+            return Room::Now;
+        }
+        // One start out, one in: the first to leave makes room for the next.
+        let is_next = grants == 0 && left == 0 && self.first_leaves > now && self.kept() == self.limit;
+        if is_next { Room::At(self.first_leaves) } else { self.next_room(grants, now) }
+    }
+
+    #[inline(never)]
+    fn start_otherwise(&mut self, cost: u64, grants: u32, now: Instant) -> Room {
         match self.counts {
             CountsFrom::Start => self.spend(cost, now, now),
             CountsFrom::Settled => self.unsettled += u128::from(cost),
         }
+        self.reckon();
+        self.next_room(grants, now)
+    }
+
+    /// When a start of cost 1 has room, if every call costs it that: the answer is to serve for all.
+    pub(crate) fn next_room(&mut self, grants: u32, now: Instant) -> Room {
+        if !self.counts_requests() {
+            return Room::Held(now);
+        }
+        if self.left() <= u64::from(grants) && self.first_leaves <= now {
+            self.prune(now);
+            self.reckon();
+        }
+        self.room(1, grants, now)
     }
 
     /// A grant goes away before its start, and counts as of its instant (rule S3).
     pub(crate) fn abandon(&mut self, cost: u64, granted_at: Instant, now: Instant) {
         self.let_go(cost);
         self.spend(cost, granted_at, now);
+        self.reckon();
     }
 
     /// A call that counted until it has settled is over.
     pub(crate) fn settle(&mut self, cost: u64, now: Instant) {
         self.unsettled -= u128::from(cost);
         self.spend(cost, now, now);
+        self.reckon();
     }
 
     /// The cost of a running call, start number `number` at `at`, turned out to be another (rule L8).
@@ -205,6 +315,7 @@ impl SlidingLog {
             self.unspend(from, at, now);
             self.spend(to, at, now);
         }
+        self.reckon();
     }
 
     /// Whether there may be running calls that count until they have settled.
@@ -229,6 +340,7 @@ impl SlidingLog {
         self.unsettled = 0;
         self.knows_from = next_start;
         self.turns.clear();
+        self.reckon();
     }
 
     /// Goes on with other settings, and with all that it knows (rule L7); a window that grows counts
@@ -250,6 +362,7 @@ impl SlidingLog {
         }
         self.forget_turns(oldest);
         self.forget_what_left(now);
+        self.reckon();
     }
 
     /// No start before number `oldest` runs any more, so nobody asks how those counted.
@@ -269,15 +382,18 @@ impl SlidingLog {
     }
 
     /// So much is spent at `at`, which is now or a little before.
-    #[inline]
+    #[inline(always)]
     fn spend(&mut self, cost: u64, at: Instant, now: Instant) {
-        self.prune(now);
+        if self.left() < cost || self.vacant() == 0 {
+            self.prune(now);
+        }
         if cost == 0 || at.plus(self.window_nanos) <= now {
             return;
         }
         // Beyond 2^64 - 1, which only resets and corrections lead to, a window is as good as full.
         let cost = cost.min(u64::MAX - self.kept());
         self.through = self.through.wrapping_add(cost);
+        self.last_at = self.last_at.max(at);
         match self.entries.back_mut() {
             Some(last) if last.at == at => last.through = self.through,
             Some(last) if last.at > at => self.spend_earlier(cost, at),
@@ -319,30 +435,44 @@ impl SlidingLog {
         }
     }
 
-    /// Drops what is a whole window old, so that memory follows the starts in the window.
+    /// Drops what is a whole window old. Only where it is in the way, of a start or of one more entry: so
+    /// memory follows the starts in the window, and most starts look at none that came before.
+    #[inline(always)]
     fn prune(&mut self, now: Instant) {
-        if self.empty_from() <= now {
-            // Mostly all have left it, or none has.
-            self.before = self.through;
-            self.entries.clear();
+        if !self.has_dead(now) {
             return;
         }
-        if self.entries.front().is_some_and(|first| first.at.plus(self.window_nanos) <= now) {
-            self.prune_some(now);
+        if let Some(first) = self.entries.pop_front() {
+            self.before = first.through;
+        }
+        self.note_first();
+        // One start out, one in: mostly there is no second that has left.
+        if self.first_leaves <= now {
+            self.prune_many(now);
         }
     }
 
     #[inline(never)]
-    fn prune_some(&mut self, now: Instant) {
-        while let Some(first) = self.entries.front() {
+    fn prune_many(&mut self, now: Instant) {
+        let dead = if self.empty_from() <= now { self.entries.len() } else { self.dead(now) };
+        self.before = self.entries[dead - 1].through;
+        self.entries.drain(..dead);
+        self.note_first();
+    }
+
+    /// Whether an entry has left the window.
+    #[inline(always)]
+    fn has_dead(&self, now: Instant) -> bool {
+        self.entries.front().is_some_and(|first| first.at.plus(self.window_nanos) <= now)
+    }
+
+    /// How many entries have left the window.
+    fn dead(&self, now: Instant) -> usize {
+        self.entries.partition_point(|entry| {
             #[cfg(steps)]
             self.steps.count();
-            if first.at.plus(self.window_nanos) > now {
-                break;
-            }
-            self.before = first.through;
-            self.entries.pop_front();
-        }
+            entry.at.plus(self.window_nanos) <= now
+        })
     }
 
     /// What its entries add up to, those that have left the window since the last start included.
@@ -360,39 +490,40 @@ impl SlidingLog {
         if self.counts_requests() { u128::from(grants) } else { self.granted }
     }
 
+    #[inline(always)]
     fn live(&self, now: Instant) -> Live {
-        let dead = match self.entries.front() {
-            Some(first) if first.at.plus(self.window_nanos) <= now => self.entries.partition_point(|entry| {
-                #[cfg(steps)]
-                self.steps.count();
-                entry.at.plus(self.window_nanos) <= now
-            }),
-            _ => 0,
-        };
-        let before = dead.checked_sub(1).map_or(self.before, |last| self.entries[last].through);
+        let before = if self.has_dead(now) { self.before_live(now) } else { self.before };
         Live { before, total: self.through.wrapping_sub(before) }
     }
 
+    /// The running total before the window, of which an entry has left it.
+    #[inline(never)]
+    fn before_live(&self, now: Instant) -> u64 {
+        self.dead(now).checked_sub(1).map_or(self.before, |last| self.entries[last].through)
+    }
+
     /// When `excess` of what is in the window has left it; `None` if entries do not hold that much.
+    #[inline(always)]
     fn freed(&self, excess: u128, live: &Live) -> Option<Instant> {
         let excess = u64::try_from(excess).ok().filter(|&excess| excess <= live.total)?;
         let first = self.entries.front()?;
         // One start out, one in: the usual case needs no search.
-        let entry = if first.through.wrapping_sub(live.before) >= excess
-            && first.through.wrapping_sub(live.before) <= live.total
-        {
-            first
-        } else {
-            let place = self.entries.partition_point(|entry| {
-                #[cfg(steps)]
-                self.steps.count();
-                let sum = entry.through.wrapping_sub(live.before);
-                // An entry that is no longer live lies before `live.before`, and wraps.
-                sum > live.total || sum < excess
-            });
-            self.entries.get(place)?
-        };
-        Some(entry.at.plus(self.window_nanos))
+        let sum = first.through.wrapping_sub(live.before);
+        let at = if sum >= excess && sum <= live.total { first.at } else { self.find(excess, live)? };
+        Some(at.plus(self.window_nanos))
+    }
+
+    /// The instant of the start with which so much was spent in the window.
+    #[inline(never)]
+    fn find(&self, excess: u64, live: &Live) -> Option<Instant> {
+        let place = self.entries.partition_point(|entry| {
+            #[cfg(steps)]
+            self.steps.count();
+            let sum = entry.through.wrapping_sub(live.before);
+            // An entry that is no longer live lies before `live.before`, and wraps.
+            sum > live.total || sum < excess
+        });
+        self.entries.get(place).map(|entry| entry.at)
     }
 
     #[cfg(audit)]
@@ -401,6 +532,14 @@ impl SlidingLog {
         assert_eq!(self.unsettled, unsettled, "log: what unsettled calls hold");
         let through = self.entries.back().map_or(self.before, |last| last.through);
         assert_eq!(self.through, through, "log: the running total");
+        assert!(self.entries.back().is_none_or(|last| last.at <= self.last_at), "log: the last instant");
+        let mut again = self.clone();
+        again.reckon();
+        assert_eq!(self.first_leaves, again.first_leaves, "log: the first to leave");
+        assert_eq!(self.is_plain, again.is_plain, "log: whether it is plain");
+        // (A copy has less room for entries than was noted, and makes it when it is needed.)
+        let left = if self.is_plain && !self.entries.is_empty() { self.left() } else { 0 };
+        assert!(self.easy <= left, "log: what may be noted without a look");
         assert!(self.entries.iter().zip(self.entries.iter().skip(1)).all(|(a, b)| a.at < b.at), "log: order");
     }
 }

@@ -85,12 +85,12 @@ impl Line {
     }
 
     /// Takes a ticket of this line out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
         let slot = &slab[index];
         let (left, right) = (slot.left, slot.right);
         if slot.parent != LISTED {
-            self.returned.remove(slab, index);
+            self.remove_returned(slab, index);
         } else {
             if index == self.tail {
                 self.tail = left;
@@ -108,6 +108,11 @@ impl Line {
         }
     }
 
+    #[inline(never)]
+    fn remove_returned(&mut self, slab: &mut Slab, index: u32) {
+        self.returned.remove(slab, index);
+    }
+
     /// Takes the oldest ticket out.
     #[inline(always)]
     pub(crate) fn remove_first(&mut self, slab: &mut Slab) -> u32 {
@@ -116,9 +121,15 @@ impl Line {
             self.head = slab[index].right;
             self.first = self.head;
         } else {
-            self.remove(slab, index);
+            self.remove_any(slab, index);
         }
         index
+    }
+
+    /// [`Self::remove`], where it is rare.
+    #[inline(never)]
+    pub(crate) fn remove_any(&mut self, slab: &mut Slab, index: u32) {
+        self.remove(slab, index);
     }
 
     /// Looks for the first one anew.

@@ -55,8 +55,7 @@ impl Queue {
         while group != NIL {
             let delegate = core::mem::replace(&mut self.keys.group(group).delegate, NIL);
             if delegate != NIL {
-                self.leave_line(delegate, self.place(delegate));
-                self.park(delegate, group);
+                self.step_back(delegate, group);
             }
             group = self.keys.group(group).next;
         }
@@ -67,7 +66,7 @@ impl Queue {
         self.count_in(place);
         if let Some(key) = self.slab[index].key() {
             let record = self.share_key(key, entry);
-            self.stand_among(record, index, place);
+            self.stand_among(record, index);
         }
     }
 
@@ -101,8 +100,8 @@ impl Queue {
     }
 
     /// One ticket less has its key, which it does not hold.
-    pub(super) fn quit_key(&mut self, index: u32) {
-        let Some(key) = self.slab[index].key() else { return };
+    #[inline(always)]
+    pub(super) fn quit_key(&mut self, index: u32, key: Key) {
         if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.quit_shared(record);
         }
@@ -138,14 +137,14 @@ impl Queue {
         let entry = self.slab[index].key().and_then(|key| self.keys.find(key, &self.slab));
         let place = self.place(index);
         match entry {
-            Some(Entry::Shared(record)) => self.stand_among(record, index, place),
+            Some(Entry::Shared(record)) => self.stand_among(record, index),
             Some(Entry::Sole(_)) | None => self.enter_line(index, place),
         }
     }
 
     /// The same where it is known who shares its key.
     #[inline(never)]
-    pub(super) fn stand_among(&mut self, record: u32, index: u32, place: u32) {
+    pub(super) fn stand_among(&mut self, record: u32, index: u32) {
         let (provider, seq) = (self.slab[index].provider, self.slab[index].seq);
         let group = self.keys.group_at(record, provider);
         let delegate = self.keys.group(group).delegate;
@@ -154,8 +153,7 @@ impl Queue {
         } else if delegate == NIL {
             self.delegate(index, group);
         } else if seq < self.slab[delegate].seq {
-            self.leave_line(delegate, place);
-            self.park(delegate, group);
+            self.step_back(delegate, group);
             self.delegate(index, group);
         } else {
             self.park(index, group);
@@ -167,7 +165,7 @@ impl Queue {
         let oldest = self.keys.group(group).parked.first();
         let record = self.keys.group(group).record;
         if oldest != NIL && self.keys.group(group).delegate == NIL && self.keys.record(record).holder == NIL {
-            self.keys.group(group).parked.remove(&mut self.slab, oldest);
+            self.keys.group(group).parked.remove_any(&mut self.slab, oldest);
             self.delegate(oldest, group);
         }
     }
@@ -176,6 +174,13 @@ impl Queue {
         self.keys.group(group).delegate = index;
         self.slab[index].group = group;
         self.enter_line(index, self.place(index));
+    }
+
+    /// Who stands in line for a key goes behind it.
+    #[inline(never)]
+    fn step_back(&mut self, delegate: u32, group: u32) {
+        self.leave_line(delegate, self.place(delegate));
+        self.park(delegate, group);
     }
 
     pub(super) fn park(&mut self, index: u32, group: u32) {
