@@ -71,7 +71,7 @@ impl Coordinator {
     }
 
     /// How many tickets there is room for, without allocating: as long a table under
-    /// [`TicketId::index`] will do for a driver.
+    /// [`TicketId::index`](crate::TicketId::index) will do for a driver.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.queue.slab().capacity()

@@ -23,7 +23,7 @@ pub struct Request<'a> {
     /// Whether it may wait at all. If not, it starts at once or is refused as exhausted.
     pub may_wait: bool,
     /// Whether its caller is running right now, so that it can start in this very call. If not, it
-    /// is granted at most, and its own [`step`](Coordinator::step) starts it (rule S1).
+    /// is granted at most, and its own [`step`](crate::Coordinator::step) starts it (rule S1).
     pub may_start: bool,
 }
 
@@ -75,8 +75,8 @@ impl<'a> Request<'a> {
 pub enum Admitted {
     /// Granted and started in one step: call the operation now (rule S6).
     Started(TicketId),
-    /// It waits, or is granted already: an [`Event`] says when its caller should
-    /// [`step`](Coordinator::step).
+    /// It waits, or is granted already: an [`Event`](crate::Event) says when its caller should
+    /// [`step`](crate::Coordinator::step).
     Queued(TicketId),
 }
 
@@ -85,7 +85,7 @@ pub enum Admitted {
 pub enum Step {
     /// The call has just started: run its operation.
     Start,
-    /// Wait for an [`Event`] about it.
+    /// Wait for an [`Event`](crate::Event) about it.
     Wait,
     /// It ended without a start. The ticket is gone.
     GiveUp(Refusal),

@@ -7,9 +7,12 @@
 //! A call counts as the log counted when the call started, whatever the log is changed to later
 //! (rule L7). Which running calls it knows, and how, it tells by the numbers of their starts.
 
+mod window;
+
 use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
 
+use self::window::Live;
 use super::Room;
 use crate::config::{CountsFrom, Log};
 use crate::{Instant, UnitId};
@@ -490,42 +493,6 @@ impl SlidingLog {
         if self.counts_requests() { u128::from(grants) } else { self.granted }
     }
 
-    #[inline(always)]
-    fn live(&self, now: Instant) -> Live {
-        let before = if self.has_dead(now) { self.before_live(now) } else { self.before };
-        Live { before, total: self.through.wrapping_sub(before) }
-    }
-
-    /// The running total before the window, of which an entry has left it.
-    #[inline(never)]
-    fn before_live(&self, now: Instant) -> u64 {
-        self.dead(now).checked_sub(1).map_or(self.before, |last| self.entries[last].through)
-    }
-
-    /// When `excess` of what is in the window has left it; `None` if entries do not hold that much.
-    #[inline(always)]
-    fn freed(&self, excess: u128, live: &Live) -> Option<Instant> {
-        let excess = u64::try_from(excess).ok().filter(|&excess| excess <= live.total)?;
-        let first = self.entries.front()?;
-        // One start out, one in: the usual case needs no search.
-        let sum = first.through.wrapping_sub(live.before);
-        let at = if sum >= excess && sum <= live.total { first.at } else { self.find(excess, live)? };
-        Some(at.plus(self.window_nanos))
-    }
-
-    /// The instant of the start with which so much was spent in the window.
-    #[inline(never)]
-    fn find(&self, excess: u64, live: &Live) -> Option<Instant> {
-        let place = self.entries.partition_point(|entry| {
-            #[cfg(steps)]
-            self.steps.count();
-            let sum = entry.through.wrapping_sub(live.before);
-            // An entry that is no longer live lies before `live.before`, and wraps.
-            sum > live.total || sum < excess
-        });
-        self.entries.get(place).map(|entry| entry.at)
-    }
-
     #[cfg(audit)]
     pub(crate) fn audit(&self, granted: u128, grants: u32, unsettled: u128) {
         assert_eq!(self.held(grants), granted, "log: what grants hold");
@@ -542,12 +509,4 @@ impl SlidingLog {
         assert!(self.easy <= left, "log: what may be noted without a look");
         assert!(self.entries.iter().zip(self.entries.iter().skip(1)).all(|(a, b)| a.at < b.at), "log: order");
     }
-}
-
-/// The part of the log that is inside the window.
-struct Live {
-    /// The running total before it.
-    before: u64,
-    /// What it adds up to.
-    total: u64,
 }
