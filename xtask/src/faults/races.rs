@@ -22,7 +22,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a call that is dropped is deaf before it is out of the queue",
         file: ACQUIRE,
         right: "if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
-        wrong: "if let Some(rare) = &mut self.rare { rare.leave() }
+        wrong: "if let Some(rare) = &mut self.extras.0 { rare.leave() }
         if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
         test: in_loom("an abort against a drop"),
     },
