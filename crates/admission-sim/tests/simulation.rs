@@ -40,3 +40,9 @@ fn a_seed_is_a_history() {
 fn a_call_that_is_aborted_before_it_asks_makes_no_provider() {
     assert!(live(71_000_572_642..71_000_572_643).started > 0);
 }
+
+// rules D5, W4
+#[test]
+fn a_newcomer_whose_poll_ended_in_anothers_panic_asks_anew() {
+    live(71_000_813_163..71_000_813_164);
+}
