@@ -243,8 +243,7 @@ impl Admit {
     #[inline]
     fn submit(&mut self, told: &mut Option<Told>) -> Heard {
         let (heard, unwind) = self.submit_and(|request| request, told, |_, _| Heard::Unsettled);
-        unwind.resume();
-        heard
+        self.go_on(heard, told, unwind)
     }
 
     /// The first turn of a call that will most likely have to wait, and the last until it is granted. Whose
@@ -268,7 +267,7 @@ impl Admit {
         );
         let has_alarm = self.shared.as_ref().is_none_or(|shared| shared.make(host, booked));
         drop(waker);
-        unwind.resume();
+        let heard = self.go_on(heard, told, unwind);
         if has_alarm { heard } else { Heard::NoRuntime }
     }
 

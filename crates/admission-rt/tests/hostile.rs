@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use admission_rt::{AbortHandle, AbortReason, AbortSignal, Permit};
+use admission_rt::{AbortHandle, AbortReason, AbortSignal, Permit, Rejected};
 use common::{Acquire, Admission, Provider, Task, World, counts, ms, while_it_moves, within};
 
 /// Uses the coordinator in every way that a waker might.
@@ -487,7 +487,18 @@ fn a_call_that_is_refused_while_another_waker_panics_is_told_so_by_its_next_poll
     assert!(catch_unwind(AssertUnwindSafe(|| second.poll())).is_err());
     assert!(second.ready().unwrap_err().is_admission_timeout());
     assert!(first.ready().unwrap_err().is_admission_timeout());
+
+    // And a newcomer, who has no ticket, does not ask a second time: by then there is room.
     drop(permit);
+    a.cooldown(ms(100)).unwrap();
+    let mut first = Task::waiting(a.acquire());
+    let _panics = panicking(&mut first);
+    admission.set_max_queued(0);
+    world.set(122);
+    let mut newcomer = Task::new(a.acquire());
+    assert!(catch_unwind(AssertUnwindSafe(|| newcomer.poll())).is_err());
+    drop(first);
+    assert!(matches!(newcomer.ready(), Err(Rejected::Overflow { .. })));
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
 

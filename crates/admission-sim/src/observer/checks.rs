@@ -195,10 +195,7 @@ impl Observer {
             return;
         }
         if let Some(expected) = record.expected {
-            // A newcomer whose poll ended in the panic of another's waker has no ticket: its next poll asks anew, and
-            // hears of a close that came in that wake.
-            let asks_anew = self.closed_in_wake && !self.is_quiet(&record);
-            if told != expected && !(asks_anew && matches!(rejected, Rejected::Closed)) {
+            if told != expected {
                 self.violate("D5", format!("caller {call} is told {told} and should be told: {expected}"));
             }
             return;
