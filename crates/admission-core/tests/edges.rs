@@ -308,6 +308,19 @@ fn a_key_that_is_held_is_found_among_very_many() {
     assert_eq!(play.counts(), (60_000, 0, 0));
 }
 
+// rule W5: the number of a ticket's slot is its own while it is there, and another's after it
+#[test]
+fn the_slots_of_tickets_are_dense_and_used_again() {
+    let mut play = Play::new(free(), &[free()]);
+    let tickets = [(); 4].map(|()| play.starts(0, &ask(A)));
+    let mut slots = tickets.map(TicketId::index);
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 1, 2, 3]);
+    play.settle(1, tickets[2]);
+    let next = play.starts(2, &ask(A));
+    assert!(next.index() == tickets[2].index() && next != tickets[2]);
+}
+
 // rules W1, W5: room for those that may wait, and for those that may be in flight
 #[test]
 fn there_is_room_for_all_that_the_configuration_bounds() {
