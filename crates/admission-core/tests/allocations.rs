@@ -288,8 +288,9 @@ fn limits_that_change_to_and_fro_leave_nothing_behind() {
     let mut core = Coordinator::new(&config(free(), &[free()])).unwrap();
     let mut turn = 0;
     let mut change = |times: u64, is_removed: bool| {
-        for nth in turn..turn + times {
-            turn += 1;
+        let first = turn;
+        turn += times;
+        for nth in first..turn {
             let now = at(nth);
             let limits = &limits[nth as usize % 2];
             if is_removed {
