@@ -132,6 +132,18 @@ fn a_call_that_costs_nothing_does_not_wait_for_a_log_that_is_overdrawn() {
     play.starts(4, &ask(A));
 }
 
+// rule T2: now stays below never, whatever a clock says
+#[test]
+fn a_clock_that_says_never_has_not_got_there() {
+    let mut play = Play::new(free(), &[free().interval(std::time::Duration::MAX)]);
+    play.starts(0, &ask(A));
+    let waits = play.queues(0, &ask(A));
+    play.core.handle_timeout(Instant::NEVER);
+    assert_eq!(play.core.snapshot().at, nanos(u64::MAX - 1));
+    assert_eq!((play.events(), play.wake()), (vec![], None));
+    assert_eq!(play.core.step(waits, Instant::NEVER), Step::Wait);
+}
+
 // rules T2, O1: an instant that never comes is not told
 #[test]
 fn a_window_without_end_has_no_next_instant() {
