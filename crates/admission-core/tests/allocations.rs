@@ -290,7 +290,7 @@ fn limits_that_change_to_and_fro_leave_nothing_behind() {
     let mut change = |times: u64, is_removed: bool| {
         let first = turn;
         turn += times;
-        for nth in first..first + times {
+        for nth in first..turn {
             let now = at(nth);
             let limits = &limits[nth as usize % 2];
             if is_removed {

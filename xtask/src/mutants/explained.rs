@@ -5,7 +5,176 @@
 
 use super::Explained;
 
-pub(crate) const EXPLAINED: &[Explained] = &[Explained {
-    why: "A fingerprint tells limits from others by chance alone, and by a worse hash still does in every test.",
-    mutants: &["crates/admission-core/src/config.rs: replace ^ with | in Limits::fingerprint"],
-}];
+pub(crate) const EXPLAINED: &[Explained] = &[
+    Explained {
+        why: "A fingerprint is compared with another one only; a weaker mix of the same numbers still tells \
+              them apart.",
+        mutants: &["crates/admission-core/src/config.rs: replace ^ with | in Limits::fingerprint"],
+    },
+    Explained {
+        why: "A short cut past a longer way that comes to the same: it is taken less often, or more often \
+              and finds nothing to do.",
+        mutants: &[
+            "crates/admission-core/src/coordinator.rs: replace > with >= in Coordinator::cooldown #2",
+            "crates/admission-core/src/coordinator.rs: replace < with == in Coordinator::poll_timeout #1",
+            "crates/admission-core/src/coordinator.rs: replace < with <= in Coordinator::poll_timeout #1",
+            "crates/admission-core/src/coordinator.rs: replace < with <= in Coordinator::poll_timeout #2",
+            "crates/admission-core/src/coordinator.rs: replace < with <= in Coordinator::act_on_time",
+            "crates/admission-core/src/coordinator.rs: replace > with >= in Coordinator::take_back_grants",
+            "crates/admission-core/src/coordinator.rs: replace && with || in Coordinator::grant_due",
+            "crates/admission-core/src/coordinator.rs: replace < with <= in Coordinator::grant_due",
+            "crates/admission-core/src/queue/mod.rs: replace Queue::has_more_units -> bool with true",
+            "crates/admission-core/src/queue/mod.rs: replace > with >= in Queue::has_more_units",
+            "crates/admission-core/src/queue/mod.rs: replace Queue::has_changed -> bool with true",
+            "crates/admission-core/src/queue/mod.rs: replace Queue::is_of_interest -> bool with true",
+            "crates/admission-core/src/queue/mod.rs: replace && with || in Queue::is_of_interest",
+            "crates/admission-core/src/queue/mod.rs: replace Queue::note_fleeting with ()",
+            "crates/admission-core/src/queue/mod.rs: replace > with >= in Queue::create",
+            "crates/admission-core/src/queue/mod.rs: replace < with <= in Queue::note_costs",
+            "crates/admission-core/src/scope.rs: replace Scope::is_paced -> bool with true",
+            "crates/admission-core/src/timed.rs: replace < with <= in Timed::set #2",
+            "crates/admission-core/src/tournament.rs: replace > with >= in Tournament::try_reserve",
+            "crates/admission-core/src/tournament.rs: replace match guard *own != key with true in Tournament::change",
+            "crates/admission-core/src/tournament.rs: replace < with <= in Tournament::shrink",
+            "crates/admission-core/src/verdict.rs: replace match guard log.counts_requests() with false in Folded::with",
+            "crates/admission-core/src/pace/sliding_log.rs: replace SlidingLog::may_be_unsettled -> bool with true",
+            "crates/admission-core/src/pace/sliding_log.rs: replace match guard first.at.plus(self.window_nanos) <= now with true in SlidingLog::live",
+            "crates/admission-core/src/pace/sliding_log.rs: replace > with >= in SlidingLog::prune_some",
+            "crates/admission-core/src/queue/key_table.rs: replace > with >= in KeyTable::try_reserve",
+        ],
+    },
+    Explained {
+        why: "The two are never equal: no two tickets have the same place in the order, no two members the \
+              same number, and what is equal has been dealt with in the line above.",
+        mutants: &[
+            "crates/admission-core/src/heap.rs: replace < with <= in Heap::set",
+            "crates/admission-core/src/heap.rs: replace < with <= in is_before #2",
+            "crates/admission-core/src/queue/mod.rs: replace < with <= in Queue::stand_among",
+            "crates/admission-core/src/pace/sliding_log.rs: replace > with >= in SlidingLog::spend",
+            "crates/admission-core/src/queue/line.rs: replace < with <= in Line::insert #1",
+            "crates/admission-core/src/queue/line.rs: replace < with <= in Line::insert #2",
+            "crates/admission-core/src/queue/line.rs: replace < with <= in Line::insert #3",
+            "crates/admission-core/src/queue/line.rs: replace < with <= in Line::find_first_of_both",
+            "crates/admission-core/src/queue/tree.rs: replace < with <= in Tree::insert #1",
+            "crates/admission-core/src/queue/tree.rs: replace < with <= in Tree::insert #2",
+            "crates/admission-core/src/queue/tree.rs: replace < with <= in Tree::insert #3",
+            "crates/admission-core/src/queue/tree.rs: replace < with <= in Tree::insert #4",
+            "crates/admission-core/src/queue/tree.rs: replace > with >= in Tree::remove",
+        ],
+    },
+    Explained {
+        why: "No bit is in both, so that or is exclusive or.",
+        mutants: &[
+            "crates/admission-core/src/refusal.rs: replace | with ^ in Hold::to_code #1",
+            "crates/admission-core/src/refusal.rs: replace | with ^ in Hold::to_code #2",
+            "crates/admission-core/src/queue/keys.rs: replace | with ^ in Keys::remove_shared",
+            "crates/admission-core/src/queue/keys.rs: replace | with ^ in Keys::share",
+            "crates/admission-core/src/queue/keys.rs: replace | with ^ in group_hash",
+            "crates/admission-core/src/queue/slab.rs: replace | with ^ in Slot::since",
+            "crates/admission-core/src/queue/slab.rs: replace | with ^ in Slot::grant",
+            "crates/admission-core/src/queue/slab.rs: replace | with ^ in Flags::is_exempt_somewhere",
+        ],
+    },
+    Explained {
+        why: "Only with two thousand million tickets in one coordinator would it differ.",
+        mutants: &[
+            "crates/admission-core/src/queue/mod.rs: replace Queue::has_room_for_ticket -> bool with true",
+            "crates/admission-core/src/queue/slab.rs: replace Slab::has_room -> bool with true",
+            "crates/admission-core/src/queue/slab.rs: replace != with == in Slab::has_room",
+            "crates/admission-core/src/queue/slab.rs: replace < with <= in Slab::has_room",
+        ],
+    },
+    Explained {
+        why: "Only whether the number is even is asked, and a sum is when the difference is.",
+        mutants: &[
+            "crates/admission-core/src/pace/sliding_log.rs: replace - with + in SlidingLog::is_unsettled",
+        ],
+    },
+    Explained {
+        why: "Of several that are first at the same instant or by the same number any will do: the order of \
+              grants does not come from here.",
+        mutants: &[
+            "crates/admission-core/src/tournament.rs: replace < with <= in Tournament::change",
+            "crates/admission-core/src/tournament.rs: replace < with <= in Tournament::winner_below",
+        ],
+    },
+    Explained {
+        why: "Nobody's instant is never, which is what somebody is noted with who is not in; to put in or \
+              take out one who is not in changes nothing.",
+        mutants: &[
+            "crates/admission-core/src/timed.rs: replace < with <= in Timed::first",
+            "crates/admission-core/src/timed.rs: replace < with <= in Timed::set #1",
+            "crates/admission-core/src/timed.rs: replace < with <= in Timed::remove",
+        ],
+    },
+    Explained {
+        why: "A scatter of numbers over places: a worse one may be slower, and finds the same.",
+        mutants: &[
+            "crates/admission-core/src/queue/key_table.rs: replace >> with << in hash",
+            "crates/admission-core/src/queue/keys.rs: replace group_hash -> u64 with 0",
+            "crates/admission-core/src/queue/keys.rs: replace group_hash -> u64 with 1",
+            "crates/admission-core/src/queue/keys.rs: replace | with & in group_hash",
+            "crates/admission-core/src/queue/keys.rs: replace << with >> in group_hash",
+            "crates/admission-core/src/queue/tree.rs: replace ^ with | in priority",
+            "crates/admission-core/src/queue/tree.rs: replace ^ with & in priority",
+            "crates/admission-core/src/queue/tree.rs: replace >> with << in priority",
+        ],
+    },
+    Explained {
+        why: "How much room is made or kept is a matter of measure; the bounds of what may be kept and asked \
+              for are tested.",
+        mutants: &[
+            "crates/admission-core/src/coordinator.rs: replace > with == in Coordinator::forget",
+            "crates/admission-core/src/coordinator.rs: replace > with >= in Coordinator::forget",
+            "crates/admission-core/src/coordinator.rs: replace * with + in Coordinator::forget #2",
+            "crates/admission-core/src/coordinator.rs: replace * with / in Coordinator::forget #2",
+            "crates/admission-core/src/queue/mod.rs: replace - with / in Queue::vacant_places",
+            "crates/admission-core/src/tournament.rs: replace * with / in Tournament::try_reserve",
+            "crates/admission-core/src/tournament.rs: replace - with + in Tournament::try_reserve #1",
+            "crates/admission-core/src/tournament.rs: replace - with + in Tournament::try_reserve #2",
+            "crates/admission-core/src/tournament.rs: replace * with + in Tournament::try_reserve",
+            "crates/admission-core/src/queue/key_table.rs: replace - with + in KeyTable::try_reserve",
+            "crates/admission-core/src/queue/key_table.rs: replace * with + in KeyTable::insert",
+            "crates/admission-core/src/queue/key_table.rs: replace + with * in KeyTable::grow #1",
+            "crates/admission-core/src/queue/key_table.rs: replace + with * in KeyTable::grow #2",
+            "crates/admission-core/src/queue/key_table.rs: replace / with * in KeyTable::grow",
+            "crates/admission-core/src/queue/keys.rs: replace - with + in Pool<T>::insert #1",
+        ],
+    },
+    Explained {
+        why: "When a provider goes, nobody is noted as changed: every call judges all of those before its \
+              end.",
+        mutants: &[
+            "crates/admission-core/src/queue/mod.rs: replace != with == in Queue::remove_provider",
+            "crates/admission-core/src/queue/mod.rs: replace == with != in Queue::remove_provider #3",
+        ],
+    },
+    Explained {
+        why: "Above the root there is a place that nobody reads, and nobody in it has a lesser key than the \
+              root's.",
+        mutants: &["crates/admission-core/src/tournament.rs: replace > with >= in Tournament::change"],
+    },
+    Explained {
+        why: "A ticket at the head or tail may as well stand in the tree: the first of both is looked up all \
+              the same.",
+        mutants: &[
+            "crates/admission-core/src/queue/line.rs: replace < with == in Line::insert #1",
+            "crates/admission-core/src/queue/line.rs: replace < with == in Line::insert #2",
+        ],
+    },
+    Explained {
+        why: "It counts steps, of providers that are forgotten; no scene of the test that counts them \
+              forgets any.",
+        mutants: &[
+            "crates/admission-core/src/providers.rs: replace += with -= in Providers::forget",
+            "crates/admission-core/src/providers.rs: replace += with *= in Providers::forget",
+        ],
+    },
+    Explained {
+        why: "It is the oldest start that runs or an older one, as its callers ask; what is forgotten later \
+              for it is a few numbers.",
+        mutants: &[
+            "crates/admission-core/src/coordinator/living.rs: replace && with || in Coordinator::oldest_start",
+        ],
+    },
+];

@@ -170,3 +170,41 @@ fn priority(seq: u64) -> u64 {
     let x = seq.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Instant;
+    use alloc::vec::Vec;
+
+    /// How many stand on the way from the root to the deepest.
+    fn depth(tree: &Tree, slab: &Slab) -> usize {
+        let mut deepest = 0;
+        let mut next = alloc::vec![(tree.root, 1)];
+        while let Some((index, depth)) = next.pop() {
+            if index != NIL {
+                deepest = deepest.max(depth);
+                next.extend([(slab[index].left, depth + 1), (slab[index].right, depth + 1)]);
+            }
+        }
+        deepest
+    }
+
+    // rule E7: a ticket that returns to its place costs a logarithm, in whatever order they come
+    #[test]
+    fn a_tree_is_balanced_in_whatever_order_they_come() {
+        const TICKETS: usize = 4_096;
+        let mut slab = Slab::new();
+        let all: Vec<u32> = (0..TICKETS).map(|_| slab.insert(0, None, NIL, Instant::NEVER).0).collect();
+        let inwards = |nth: usize| if nth % 2 == 0 { nth / 2 } else { TICKETS - 1 - nth / 2 };
+        let orders: [&dyn Fn(usize) -> usize; 3] = [&|nth| nth, &|nth| TICKETS - 1 - nth, &inwards];
+        for order in orders {
+            let mut tree = Tree::new();
+            (0..TICKETS).for_each(|nth| tree.insert(&mut slab, all[order(nth)]));
+            // A tree of chance has some 2.5 times the logarithm, which is 12.
+            assert!(depth(&tree, &slab) <= 40, "{}", depth(&tree, &slab));
+            (0..TICKETS).for_each(|nth| tree.remove(&mut slab, all[order(nth)]));
+            assert!(tree.is_empty());
+        }
+    }
+}
