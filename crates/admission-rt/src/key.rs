@@ -102,8 +102,9 @@ impl Keys {
             entry.users += 1;
             return (entry.number, KeyGuard { keys: self.clone(), name: entry.name.clone() });
         }
-        // 2^63 names later a number would be given twice; at a billion a second that is 292 years.
-        let number = INTERNED | table.given;
+        // 2^63 names later a number would be given twice; at a billion a second that is 292 years. Scattered, too:
+        // whoever goes on using just those whose turns lie in one place would find them in one place.
+        let number = INTERNED | self.scatter.there(table.given);
         table.given += 1;
         let name = Arc::new(name);
         table.numbers.insert(name.clone(), Entry { name: name.clone(), number, users: 1 });
@@ -132,7 +133,7 @@ impl Keys {
 /// The top bit marks numbers that were given out here.
 const INTERNED: u64 = 1 << 63;
 
-/// Scatters the numbers that callers choose by secrets of one coordinator's own.
+/// Scatters the numbers that callers choose, and those of texts, by secrets of one coordinator's own.
 ///
 /// The machine finds keys by a hash that everybody can compute (it has no source of chance), so whoever
 /// chooses the numbers could choose such as lie in one place, and make every decision a walk past all of them.
@@ -274,14 +275,33 @@ mod tests {
         }
     }
 
+    /// How the machine scatters keys over its table, as anybody can read: the highest bits say where.
+    fn place(key: u64) -> usize {
+        let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
+        (((wide as u64) ^ ((wide >> 64) as u64)) >> 56) as usize
+    }
+
+    // rule E7
+    #[test]
+    fn nobody_can_choose_texts_that_lie_in_one_place() {
+        let keys = Arc::<Keys>::default();
+        let mut crowd = [0; 256];
+        let mut kept = Vec::new();
+        // Only those whose turn to get a number comes at the right time are used any longer.
+        for turn in 0..200_000_u64 {
+            let (number, guard) = keys.intern(Key::from(format!("{turn}")));
+            if place(INTERNED | turn) == 0 {
+                crowd[place(number)] += 1;
+                kept.push(guard);
+            }
+        }
+        // About three in each place, and not eight hundred in one.
+        assert!(kept.len() > 500 && crowd.iter().all(|&there| there < 30), "{crowd:?}");
+    }
+
     // rule E7
     #[test]
     fn nobody_can_choose_numbers_that_lie_in_one_place() {
-        // How the machine scatters keys over its table, as anybody can read: the highest bits say where.
-        let place = |key: u64| {
-            let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
-            (((wide as u64) ^ ((wide >> 64) as u64)) >> 56) as usize
-        };
         let hostile: Vec<u64> = (0..).filter(|&key| place(key) == 0).take(2_000).collect();
         // And others that differ in their highest bits only, or by one step.
         let combs = [48, 40, 20].map(|shift| (0..2_000).map(|n| n << shift & !INTERNED).collect());
