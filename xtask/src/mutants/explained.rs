@@ -81,6 +81,7 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/queue/mod.rs: replace Queue::has_room_for_ticket -> bool with true",
             "crates/admission-core/src/queue/slab.rs: replace Slab::has_room -> bool with true",
             "crates/admission-core/src/queue/slab.rs: replace != with == in Slab::has_room",
+            "crates/admission-core/src/queue/slab.rs: replace >> with <<",
             "crates/admission-core/src/queue/slab.rs: replace < with <= in Slab::has_room",
         ],
     },
