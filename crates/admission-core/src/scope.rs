@@ -260,11 +260,23 @@ impl Scope {
         if self.has_interval {
             self.stamp(now);
             let over = self.last_start.map_or(Instant::ZERO, |last| last.plus(self.gap_nanos));
-            self.folded = Folded::gap(over, self.widest);
+            let pacer = if over < Instant::NEVER { self.widest } else { self.first_endless() };
+            self.folded = Folded::gap(over, pacer);
         }
         if self.has_logs {
             self.log(ask, now);
         }
+    }
+
+    /// The first interval that is never over, if the widest is not: of several that say the same the first is
+    /// told of.
+    #[cold]
+    fn first_endless(&self) -> u16 {
+        let is_endless = |pacer: &Pacer| match pacer {
+            Pacer::Interval(interval) => interval.empty_from(self.last_start) == Instant::NEVER,
+            _ => false,
+        };
+        self.pacers.iter().position(is_endless).map_or(self.widest, |index| index as u16)
     }
 
     /// The intervals hear of a start, or of a grant that was abandoned and counts as one (rule S3): that may be

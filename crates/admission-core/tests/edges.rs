@@ -5,6 +5,8 @@
 
 mod transcript;
 
+use std::time::Duration;
+
 use admission_core::{Admitted, Log};
 use transcript::*;
 
@@ -359,4 +361,16 @@ fn there_is_room_for_all_that_the_configuration_bounds() {
     }
     let capacity = play.core.capacity();
     assert!((calls..=calls + calls / 4 + 4).contains(&capacity), "{capacity}");
+}
+
+// rules L2, T2: however they come to be looked at
+#[test]
+fn of_two_intervals_that_never_end_the_first_is_told_of() {
+    let limits = free().interval(Duration::from_nanos(u64::MAX - 10)).interval(Duration::MAX);
+    let mut play = Play::new(free(), &[limits]);
+    play.starts(1, &ask(A));
+    let started = play.refuses(2, &ask(A).at_once());
+    assert_eq!(started.held_by, Some(Hold::Interval(Side::Provider, 0)));
+    play.core.reset(of(A), at(2)).expect("a provider that is there");
+    assert_eq!(play.refuses(2, &ask(A).at_once()).held_by, started.held_by);
 }

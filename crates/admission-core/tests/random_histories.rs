@@ -27,7 +27,13 @@ fn the_core_decides_as_the_reference_model_does() {
     if let Some(seed) = number("SEED") {
         return history(seed, &mut Totals::default());
     }
-    let histories = number("HISTORIES").unwrap_or(if cfg!(debug_assertions) { 2_000 } else { 30_000 });
+    let histories = number("HISTORIES").unwrap_or(if cfg!(debug_assertions) {
+        2_000
+    } else if cfg!(audit) {
+        10_000
+    } else {
+        30_000
+    });
     let first = number("FIRST").unwrap_or(1);
     let mut totals = Totals::default();
     for seed in first..first + histories {

@@ -253,7 +253,7 @@ impl Admit {
         let Some(runtime) = (host.current)() else { return self.submit(told) };
         let mut waker = Some(cx.waker().clone());
         let mut booked = Booked::Done;
-        let (heard, unwind) = self.submit_and(
+        let (heard, mut unwind) = self.submit_and(
             |request| request,
             told,
             |state, ticket| {
@@ -266,7 +266,7 @@ impl Admit {
             },
         );
         let has_alarm = self.shared.as_ref().is_none_or(|shared| shared.make(host, booked));
-        drop(waker);
+        unwind.catch(|| drop(waker));
         let heard = self.go_on(heard, told, unwind);
         if has_alarm { heard } else { Heard::NoRuntime }
     }
@@ -323,14 +323,14 @@ impl Admit {
     /// A later poll: one turn, and no more if nothing changed.
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
-        let ((heard, old), unwind) = shared.turn_timed(|state, time| {
+        let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
             time.now();
             let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
                 if state.waiters.keeps(ticket, waker) { Heard::Settled } else { Heard::Unsettled }
             })
         });
-        drop(old);
+        unwind.catch(|| drop(old));
         self.go_on(heard, told, unwind)
     }
 
@@ -346,7 +346,7 @@ impl Admit {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
         let mut waker = Some(waker);
         let mut booked = Booked::Done;
-        let ((heard, old), unwind) = shared.turn_timed(|state, time| {
+        let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
             time.now();
             let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
@@ -355,13 +355,13 @@ impl Admit {
             })
         });
         let has_alarm = shared.make(host, booked);
-        drop((waker, old));
+        unwind.catch(|| drop((waker, old)));
         let heard = self.go_on(heard, told, unwind);
         if has_alarm { heard } else { Heard::NoRuntime }
     }
 
-    /// Goes on with the panic of a waker that the turn has woken. A refusal is kept for the next poll: the
-    /// ticket is gone, and nobody else would tell.
+    /// Goes on with the panic of a waker that the turn has woken, or of one that was dropped after it. A refusal is
+    /// kept for the next poll: the ticket is gone, and nobody else would tell.
     fn go_on(&mut self, heard: Heard, told: &mut Option<Told>, unwind: Unwind) -> Heard {
         match heard {
             Heard::Refused if unwind.will_resume() => {

@@ -34,6 +34,8 @@ impl Attention {
     const UNTOLD: u8 = 1 << 3;
     /// Somebody counts on an alarm, or one is set.
     const ALARMS: u8 = 1 << 4;
+    /// Somebody sleeps, or may have to be reported: of those who are watched they alone wait for time.
+    const TIMED: u8 = 1 << 5;
     /// Something has begun or ended, and it is to be looked what.
     const ASKED: u8 = 1 << 7;
     /// What a queue of calls brings with it.
@@ -42,7 +44,7 @@ impl Attention {
     /// Whether there is anything to which time matters.
     #[inline]
     pub(crate) const fn needs_clock(self) -> bool {
-        self.0 != 0
+        self.has(Self::CLOCK | Self::COOLDOWN | Self::TIMED)
     }
 
     /// Whether there is anything to see to but the machine.
@@ -92,10 +94,8 @@ impl State {
     #[inline]
     pub(crate) fn seen_around(&self) -> Attention {
         let long_waits = self.long_waits.as_ref();
-        let is_watched = self.sleepers.are_there()
-            | long_waits.is_some()
-            | (self.idle.waiting() > 0)
-            | (self.closed.waiting() > 0);
+        let is_timed = self.sleepers.are_there() | long_waits.is_some();
+        let is_watched = is_timed | (self.idle.waiting() > 0) | (self.closed.waiting() > 0);
         let is_untold = self.idle.must_wake()
             | self.closed.must_wake()
             | self.sleepers.must_wake()
@@ -106,6 +106,7 @@ impl State {
             bit(self.limits.count_time(), Attention::CLOCK)
                 | bit(self.time.is_cooling(), Attention::COOLDOWN)
                 | bit(is_watched, Attention::WATCHED)
+                | bit(is_timed, Attention::TIMED)
                 | bit(is_untold, Attention::UNTOLD)
                 | bit(self.alarms.are_of_use(), Attention::ALARMS),
         )

@@ -243,11 +243,11 @@ impl Shared {
         let unmade = Unmade { shared: self, number };
         drop(old);
         let alarm = (host.alarm)(Bell::new(Arc::downgrade(self), number));
-        std::mem::forget(unmade);
         let ((spare, lives), unwind) = self.turn_held(|state, _| {
             let spare = state.alarms.install(number, alarm);
             (spare, state.alarms.lives(number))
         });
+        std::mem::forget(unmade);
         drop(spare);
         unwind.resume();
         lives
@@ -291,6 +291,8 @@ impl Shared {
                 let waker = state.leave(ticket);
                 let now = state.time_of(time);
                 state.core.handle_release(ticket, now);
+                // One that nobody ever polled leaves without anything to see to.
+                self.note_queue(state);
                 waker
             });
             unwind.swallow();
@@ -469,7 +471,7 @@ impl Drop for Shared {
     }
 }
 
-/// An alarm that is being made. If that panics, those who count on it are told.
+/// An alarm that is being made and put in. If that panics, those who count on it are told.
 struct Unmade<'a> {
     shared: &'a Arc<Shared>,
     number: u64,

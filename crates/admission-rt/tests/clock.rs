@@ -154,3 +154,18 @@ fn who_has_a_key_has_had_it_since_its_start() {
     assert!(other.runs);
     assert_eq!(other.time, ms(500));
 }
+
+// rules D6, O1
+#[test]
+fn who_waits_for_the_close_or_for_idle_costs_no_reading() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one(&world, 2, |p| p);
+    let held = a.try_acquire().unwrap();
+    let _closed = Task::waiting(admission.closed());
+    let mut idle = Task::waiting(admission.idle());
+    assert_eq!(clock.readings_of(|| drop(a.try_acquire().unwrap())), 0);
+    assert_eq!(clock.readings_of(|| drop(held)), 0);
+    assert!(idle.is_woken());
+    idle.ready();
+}

@@ -1,6 +1,6 @@
 //! A clock that panics in the midst of a turn, which its contract forbids: nobody else pays for that.
 //!
-//! Owns: the reading that a turn makes once it has let the lock go. Lacks the one at its beginning, where
+//! Owns: the reading that a turn makes once it has let the lock go, and the one of the turn that puts an alarm in. Lacks the one at its beginning, where
 //! nothing has been done yet (`hostile.rs`).
 
 mod common;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use admission_rt::Instant;
 use admission_rt::runtime::Clock;
-use common::{Task, World, counts, within};
+use common::{Task, World, counts, ms, within};
 
 /// It stands still, and panics once: after so many readings.
 struct Fuse(AtomicU32);
@@ -58,4 +58,24 @@ fn a_clock_that_panics_once_the_lock_was_let_go_loses_no_wake() {
         assert_eq!(admission.counts(), counts(0, 0, 0));
         assert_eq!(world.armed(), None);
     });
+}
+
+// rules T5, W5
+#[test]
+fn a_clock_that_panics_as_an_alarm_is_put_in_costs_nobody_else_the_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let clock = Arc::new(Fuse(AtomicU32::new(0)));
+    let builder = world.builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1));
+    let admission = builder.build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let _permit = a.try_acquire().unwrap();
+    clock.0.store(3, Ordering::SeqCst);
+    let mut first = Task::new(a.acquire());
+    assert!(catch_unwind(AssertUnwindSafe(|| first.poll())).is_err());
+    assert_eq!(clock.0.load(Ordering::SeqCst), 0, "it was the third reading");
+    drop(first);
+    assert_eq!(admission.counts(), counts(1, 0, 0));
+    let _second = Task::waiting(a.admission_timeout(ms(100)).acquire());
+    assert_eq!(world.armed(), Some(100));
 }

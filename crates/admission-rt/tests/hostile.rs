@@ -502,6 +502,54 @@ fn a_call_that_is_refused_while_another_waker_panics_is_told_so_by_its_next_poll
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
 
+/// A waker that is no loss.
+struct Sore;
+
+impl Wake for Sore {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Sore {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "the waker's own");
+    }
+}
+
+// rules W2, W5
+#[test]
+fn a_call_that_is_refused_while_its_old_waker_panics_is_told_so_by_its_next_poll() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let _permit = a.try_acquire().unwrap();
+    let mut waiting = Task::new(a.admission_timeout(ms(50)).acquire());
+    let sore = Waker::from(Arc::new(Sore));
+    assert!(waiting.poll_with(&sore).is_pending());
+    drop(sore);
+    world.set(60);
+    assert!(catch_unwind(AssertUnwindSafe(|| waiting.poll())).is_err());
+    assert!(waiting.ready().unwrap_err().is_admission_timeout());
+}
+
+// rule S6
+#[test]
+fn a_call_that_nobody_disturbs_has_no_waker_cloned_long_after_others_waited() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let queued = a.enqueue();
+    drop(Task::waiting(a.acquire()));
+    drop((queued, permit));
+    let asked = Arc::new(AtomicBool::new(false));
+    let note = asked.clone();
+    *world.when_asked.lock().unwrap() = Some(Box::new(move || note.store(true, Ordering::SeqCst)));
+    drop(Task::new(a.acquire()).ready().unwrap());
+    assert!(!asked.load(Ordering::SeqCst), "it asks for no runtime, and clones no waker");
+}
+
 // rule T5, W5
 #[test]
 fn a_clock_that_panics_poisons_nothing() {
