@@ -111,7 +111,7 @@ impl Folded {
     }
 }
 
-/// The same for what time decides.
+/// What [`judge`] says where time decides.
 #[inline(never)]
 fn judge_in_time(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
     let opening = Opening::of(scope, side, ask, now);

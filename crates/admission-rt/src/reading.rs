@@ -85,7 +85,7 @@ impl State {
         self.time_as_read(reading.read())
     }
 
-    /// The same.
+    /// Notes a time that was read, if one was, and says the latest.
     #[inline]
     pub(crate) fn time_as_read(&mut self, read: Option<Instant>) -> Instant {
         if let Some(now) = read {

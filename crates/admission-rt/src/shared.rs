@@ -452,8 +452,8 @@ impl Shared {
     }
 }
 
-/// A panic under the lock can only come from the clock, before anything was done: the reading that is made
-/// later in a turn is caught.
+/// A panic under the lock can only come from the clock, before anything was changed that matters: the reading
+/// that is made later in a turn is caught.
 fn unpoisoned(poisoned: PoisonError<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
     poisoned.into_inner()
 }

@@ -27,7 +27,7 @@ impl Waiters {
     }
 
     /// Whether the ticket has this very waker, so that nothing need be done. It has an alarm too
-    /// then: whatever ends a booking takes the waker with it.
+    /// then, where one can be had: whatever ends a booking takes the waker with it.
     pub(crate) fn keeps(&self, ticket: TicketId, waker: &Waker) -> bool {
         self.wakers.get(ticket.index()).is_some_and(|w| w.as_ref().is_some_and(|w| w.will_wake(waker)))
     }

@@ -168,7 +168,7 @@ impl Coordinator {
         outcome
     }
 
-    /// The same for one whose limits are about to change: what is remembered of a removed one goes on
+    /// Like `find_or_make`, for one whose limits are about to change: what is remembered of a removed one goes on
     /// with those, and does not pass through the template's, which may lack a pacer.
     pub(super) fn find_or_revive(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
         match self.find_remembered(provider) {

@@ -51,7 +51,7 @@ pub(crate) struct SlidingLog {
     /// Whether it counts requests from their starts, and none until it has settled.
     is_plain: bool,
     /// So many starts of cost 1 may be noted without a look at what came before: for each there is room and
-    /// an entry. Zero, if it counts anything else.
+    /// an entry. Zero, if it counts anything else, or is empty.
     easy: u64,
     #[cfg(steps)]
     pub(crate) steps: crate::steps::Steps,
@@ -107,7 +107,7 @@ impl SlidingLog {
     fn reckon(&mut self) {
         let is_plain = self.counts_requests() && self.counts == CountsFrom::Start && self.unsettled == 0;
         self.is_plain = is_plain && !self.forgets_at_once();
-        // Who is the first in the window is noted.
+        // An empty log's first start has to note when it leaves.
         let is_easy = self.is_plain && !self.entries.is_empty();
         self.easy = if is_easy { self.left().min(self.vacant()) } else { 0 };
         self.note_first();
