@@ -155,7 +155,7 @@ fn who_has_a_key_has_had_it_since_its_start() {
     assert_eq!(other.time, ms(500));
 }
 
-// rules D6, O1
+// rule T5
 #[test]
 fn who_waits_for_the_close_or_for_idle_costs_no_reading() {
     let world = World::new();

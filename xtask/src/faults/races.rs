@@ -72,17 +72,22 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "W6",
         what: "a ticket is released in one turn, and its waker taken out in another",
         file: SHARED,
-        right: "let (waker, unwind) = self.turn_timed(|state, time| {
-                let waker = state.leave(ticket);
+        right: "let waker = state.leave(ticket);
                 let now = state.time_of(time);
                 state.core.handle_release(ticket, now);
+                // One that nobody ever polled leaves without anything to see to.
+                self.note_queue(state);
                 waker
-            });",
-        wrong: "let ((), unwind) = self.turn_timed(|state, time| {
-                let now = state.time_of(time);
-                state.core.handle_release(ticket, now);
             });
-            let waker = self.turn(|state, _| state.leave(ticket));",
+            unwind.swallow();
+            drop(waker);",
+        wrong: "let now = state.time_of(time);
+                state.core.handle_release(ticket, now);
+                self.note_queue(state);
+            });
+            unwind.swallow();
+            let () = waker;
+            drop(self.turn(|state, _| state.leave(ticket)));",
         test: in_loom("a waiter that is dropped against a newcomer"),
     },
     Fault {
