@@ -18,7 +18,7 @@ use transcript::*;
 const PROVIDERS: u64 = 300;
 const KEYS: u64 = 400;
 /// Fewer where every call is audited.
-const CALLS: usize = if cfg!(audit) { 500 } else { 30_000 };
+const CALLS: usize = if cfg!(audit) { 1_200 } else { 30_000 };
 
 /// One input.
 #[derive(Clone, Debug)]
