@@ -243,6 +243,10 @@ impl Admit {
     #[inline]
     fn submit(&mut self, told: &mut Option<Told>) -> Heard {
         let (heard, unwind) = self.submit_and(|request| request, told, |_, _| Heard::Unsettled);
+        if heard == Heard::Start {
+            unwind.resume();
+            return heard;
+        }
         self.go_on(heard, told, unwind)
     }
 
