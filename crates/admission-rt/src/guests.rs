@@ -353,7 +353,12 @@ mod tests {
         assert_ne!(other.id, id);
         assert_eq!(held.names([id].into_iter()), [Some("a".into())]);
         let back = guest(&shared, "a");
+        let also = shared.guests.hold();
+        drop(guest(&shared, "c"));
+        drop(also);
+        assert!(is_remembered(&shared, "c"), "somebody else reads still");
         drop(held);
+        assert!(!is_remembered(&shared, "c"));
         assert!(is_remembered(&shared, "a"), "somebody has it again");
         drop(back);
         assert!(!is_remembered(&shared, "a"));

@@ -67,6 +67,17 @@ fn a_permit_reads_no_clock_where_no_limit_counts_time() {
     assert_eq!(clock.readings_of(|| drop(a.try_acquire().unwrap_err())), 0);
 }
 
+// rules T5, W4
+#[test]
+fn who_has_stopped_waiting_for_idle_or_the_close_asks_for_no_time() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one(&world, 2, |p| p);
+    let _permit = a.try_acquire().unwrap();
+    drop((Task::waiting(admission.idle()), Task::waiting(admission.closed())));
+    assert_eq!(clock.readings_of(|| drop(a.try_acquire().unwrap())), 0);
+}
+
 // rules L2, L5: limits that count time, and a cooldown until it is over
 #[test]
 fn what_time_changes_is_asked_of_the_clock() {

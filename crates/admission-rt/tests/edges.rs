@@ -8,6 +8,7 @@ mod common;
 use std::error::Error;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
@@ -47,9 +48,25 @@ static AT_CLONE: RawWakerVTable = RawWakerVTable::new(
 );
 
 fn at_clone(act: impl FnOnce() + Send + 'static) -> Waker {
-    let here = Arc::new(AtClone(Mutex::new(Some(Box::new(act)))));
+    waker_of(Arc::new(AtClone(Mutex::new(Some(Box::new(act))))))
+}
+
+fn waker_of(here: Arc<AtClone>) -> Waker {
     // SAFETY: the table's functions keep the count of the `Arc`, and an `AtClone` is `Send + Sync`.
     unsafe { Waker::from_raw(RawWaker::new(Arc::into_raw(here).cast(), &AT_CLONE)) }
+}
+
+/// Whether a second poll with the same waker clones it.
+fn clones_again<F: Future>(future: F) -> bool {
+    let here = Arc::new(AtClone(Mutex::new(None)));
+    let waker = waker_of(here.clone());
+    let mut task = Task::new(future);
+    assert!(task.poll_with(&waker).is_pending());
+    let cloned = Arc::new(AtomicBool::new(false));
+    let seen = cloned.clone();
+    *here.0.lock().unwrap() = Some(Box::new(move || seen.store(true, Ordering::Relaxed)));
+    assert!(task.poll_with(&waker).is_pending());
+    cloned.load(Ordering::Relaxed)
 }
 
 /// Does something once, inside its wake.
@@ -381,4 +398,23 @@ fn a_call_has_a_cost_in_each_of_several_units() {
         assert!(poll_once(&mut waits).is_pending(), "{too_much:?}");
     }
     drop(call([0; 4]).try_acquire().unwrap());
+}
+
+// rule W1
+#[test]
+fn a_poll_with_the_waker_that_is_kept_clones_nothing() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    assert!(!clones_again(a.acquire()));
+    assert!(!clones_again(admission.idle()));
+    assert!(!clones_again(admission.closed()));
+    drop(permit);
+    let retry = a.retry(Retry::times(1).delay(ms(10)));
+    assert!(!clones_again(retry.try_run(|_| std::future::ready(Err::<(), _>(1)))));
+    let query: Query<u32, u32> = a.query("k").build(|_| async { Ok(1) });
+    let mut looks = query.subscribe();
+    assert!(looks.poll_snapshot(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert!(!clones_again(std::future::poll_fn(move |cx| looks.poll_snapshot(cx))));
 }

@@ -37,6 +37,24 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/tournament.rs: replace < with <= in Tournament::shrink",
             "crates/admission-core/src/pace/sliding_log.rs: replace SlidingLog::may_be_unsettled -> bool with true",
             "crates/admission-core/src/queue/key_table.rs: replace > with >= in KeyTable::try_reserve",
+            "crates/admission-rt/src/abort.rs: replace && with || in Inner::look",
+            "crates/admission-rt/src/abort.rs: replace AbortSignal::is -> bool with false",
+            "crates/admission-rt/src/stream/work.rs: replace || with && in Shop<C, T, F, E>::work",
+            "crates/admission-rt/src/alarms.rs: replace > with >= in Alarms::lose",
+            "crates/admission-rt/src/alarms.rs: replace Alarms::must_move -> bool with true",
+            "crates/admission-rt/src/alarms.rs: replace Alarms::look -> (bool, bool) with (true, true)",
+            "crates/admission-rt/src/alarms.rs: replace Alarms::look -> (bool, bool) with (false, true)",
+            "crates/admission-rt/src/attention.rs: replace Attention::is_needed -> bool with true",
+            "crates/admission-rt/src/attention.rs: replace > with >= in Attention::is_needed",
+            "crates/admission-rt/src/attention.rs: replace Attention::is_unusual -> bool with true",
+            "crates/admission-rt/src/attention.rs: replace Attention::is_watched -> bool with true",
+            "crates/admission-rt/src/attention.rs: replace Attention::has -> bool with true",
+            "crates/admission-rt/src/attention.rs: replace & with | in Attention::has",
+            "crates/admission-rt/src/attention.rs: replace State::is_quiet -> bool with false",
+            "crates/admission-rt/src/attention.rs: replace &= with |= in State::is_quiet",
+            "crates/admission-rt/src/guests.rs: replace == with != in Guests::leave",
+            "crates/admission-rt/src/waiting.rs: replace LongWaits::must_tell -> bool with true",
+            "crates/admission-rt/src/stream/engine.rs: replace > with >= in Engine<S, W, U, E>::poll_next",
         ],
     },
     Explained {
@@ -56,6 +74,7 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/queue/tree.rs: replace < with <= in Tree::insert #3",
             "crates/admission-core/src/queue/tree.rs: replace < with <= in Tree::insert #4",
             "crates/admission-core/src/queue/tree.rs: replace > with >= in Tree::remove",
+            "crates/admission-rt/src/guests.rs: replace > with >= in Table::note",
         ],
     },
     Explained {
@@ -69,6 +88,10 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/queue/slab.rs: replace | with ^ in Slot::since",
             "crates/admission-core/src/queue/slab.rs: replace | with ^ in Slot::grant",
             "crates/admission-core/src/queue/slab.rs: replace | with ^ in Flags::is_exempt_somewhere",
+            "crates/admission-rt/src/alarms.rs: replace | with ^ in Booking::counted",
+            "crates/admission-rt/src/attention.rs: replace | with ^ in State::seen_around #8",
+            "crates/admission-rt/src/attention.rs: replace | with ^ in State::seen_around #11",
+            "crates/admission-rt/src/key.rs: replace | with ^ in Keys::intern",
         ],
     },
     Explained {
@@ -136,6 +159,27 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/queue/key_table.rs: replace + with * in KeyTable::grow #2",
             "crates/admission-core/src/queue/key_table.rs: replace / with * in KeyTable::grow",
             "crates/admission-core/src/queue/keys.rs: replace - with + in Pool<T>::insert #1",
+            "crates/admission-rt/src/waiters.rs: replace - with + in Waiters::make_room",
+            "crates/admission-rt/src/waiting.rs: replace + with * in LongWaits::note #1",
+            "crates/admission-rt/src/waiting.rs: replace * with + in LongWaits::note",
+            "crates/admission-rt/src/waiting.rs: replace * with / in LongWaits::note",
+            "crates/admission-rt/src/waiting.rs: replace + with * in LongWaits::note #2",
+            "crates/admission-rt/src/guests.rs: replace && with || in Table::free",
+            "crates/admission-rt/src/guests.rs: replace > with >= in Table::free #3",
+            "crates/admission-rt/src/guests.rs: replace < with <= in Table::free",
+            "crates/admission-rt/src/guests.rs: replace / with * in Table::free",
+            "crates/admission-rt/src/guests.rs: replace * with + in Table::free #1",
+            "crates/admission-rt/src/guests.rs: replace * with / in Table::free #1",
+            "crates/admission-rt/src/guests.rs: replace * with + in Table::free #2",
+            "crates/admission-rt/src/guests.rs: replace * with / in Table::free #2",
+            "crates/admission-rt/src/in_force.rs: replace && with || in InForce::remove",
+            "crates/admission-rt/src/in_force.rs: replace > with >= in InForce::remove",
+            "crates/admission-rt/src/in_force.rs: replace < with <= in InForce::remove",
+            "crates/admission-rt/src/in_force.rs: replace / with * in InForce::remove",
+            "crates/admission-rt/src/in_force.rs: replace * with + in InForce::remove",
+            "crates/admission-rt/src/in_force.rs: replace * with / in InForce::remove",
+            "crates/admission-rt/src/key.rs: replace && with || in <impl Drop for KeyGuard>::drop",
+            "crates/admission-rt/src/key.rs: replace > with >= in <impl Drop for KeyGuard>::drop",
         ],
     },
     Explained {
@@ -164,6 +208,67 @@ pub(crate) const EXPLAINED: &[Explained] = &[
               for it is a few numbers.",
         mutants: &[
             "crates/admission-core/src/coordinator/living.rs: replace && with || in Coordinator::oldest_start",
+        ],
+    },
+    Explained {
+        why: "How often a lock is looked at before going to sleep, and how many alarms are set in a row without delay, \
+              is a matter of measure.",
+        mutants: &[
+            "crates/admission-rt/src/shared.rs: replace < with <= in Shared::follow_up_at_length",
+            "crates/admission-rt/src/shared.rs: replace << with >> in Shared::lock_in_time",
+            "crates/admission-rt/src/shared.rs: replace * with + in Shared::lock_in_time",
+        ],
+    },
+    Explained {
+        why: "Who goes on from the start, and not from where the last batch ended, finds those already told without a \
+              booking.",
+        mutants: &["crates/admission-rt/src/alarms.rs: replace Alarms::told with ()"],
+    },
+    Explained {
+        why: "What is not dropped by hand is dropped with its field, or at the end of the function.",
+        mutants: &[
+            "crates/admission-rt/src/call.rs: replace <impl Drop for Extras>::drop with ()",
+            "crates/admission-rt/src/call.rs: replace let_go with ()",
+        ],
+    },
+    Explained {
+        why: "What is due never is as good as not noted.",
+        mutants: &[
+            "crates/admission-rt/src/sleep.rs: replace < with <= in Sleepers::sit",
+            "crates/admission-rt/src/waiting.rs: replace < with <= in LongWaits::next",
+        ],
+    },
+    Explained {
+        why: "A round more than is needed changes nothing.",
+        mutants: &[
+            "crates/admission-rt/src/key.rs: replace < with <= in inverse",
+            "crates/admission-rt/src/key.rs: replace *= with += in inverse",
+        ],
+    },
+    Explained {
+        why: "Zero is written by the last arm in the same way.",
+        mutants: &[
+            "crates/admission-rt/src/rejected.rs: delete match arm 0 in <impl fmt::Display for Brief>::fmt #1",
+        ],
+    },
+    Explained {
+        why: "No turn forgets as many providers as a batch has room for.",
+        mutants: &["crates/admission-rt/src/guests.rs: replace Sightings::is_full -> bool with false"],
+    },
+    Explained {
+        why: "A cost that was not stated is 1 or 0, and neither is ever impossible.",
+        mutants: &["crates/admission-rt/src/names.rs: replace == with != in Names::impossible #2"],
+    },
+    Explained {
+        why: "While a call waits, what holds it back is named by the limits in force: nothing of the client's is of \
+              another kind.",
+        mutants: &["crates/admission-rt/src/waiting.rs: replace LimitKind::is_of_scope -> bool with true"],
+    },
+    Explained {
+        why: "It cannot come up: there are never so many providers, and units are checked where they are named.",
+        mutants: &[
+            "crates/admission-rt/src/names.rs: delete match arm ConfigError::TooManyProviders in Names::wrong",
+            "crates/admission-rt/src/names.rs: delete match arm LimitsError::UnknownUnit(unit) in Names::wrong_limits",
         ],
     },
 ];
