@@ -32,7 +32,7 @@ fn the_core_decides_as_the_reference_model_does() {
     } else if cfg!(audit) {
         10_000
     } else {
-        30_000
+        20_000
     });
     let first = number("FIRST").unwrap_or(1);
     let mut totals = Totals::default();
