@@ -243,10 +243,6 @@ impl Admit {
     #[inline]
     fn submit(&mut self, told: &mut Option<Told>) -> Heard {
         let (heard, unwind) = self.submit_and(|request| request, told, |_, _| Heard::Unsettled);
-        if heard == Heard::Start {
-            unwind.resume();
-            return heard;
-        }
         self.go_on(heard, told, unwind)
     }
 
@@ -328,8 +324,7 @@ impl Admit {
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
         let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
-            time.now();
-            let now = state.time_of(time);
+            let now = state.read_time(time);
             stage.step(state, now, told, |state, ticket| {
                 if state.waiters.keeps(ticket, waker) { Heard::Settled } else { Heard::Unsettled }
             })
@@ -351,8 +346,7 @@ impl Admit {
         let mut waker = Some(waker);
         let mut booked = Booked::Done;
         let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
-            time.now();
-            let now = state.time_of(time);
+            let now = state.read_time(time);
             stage.step(state, now, told, |state, ticket| {
                 (waker, booked) = state.sit(ticket, waker.take(), runtime);
                 Heard::Settled
@@ -366,18 +360,18 @@ impl Admit {
 
     /// Goes on with the panic of a waker that the turn has woken, or of one that was dropped after it. A refusal is
     /// kept for the next poll: the ticket is gone, and nobody else would tell.
+    #[inline]
     fn go_on(&mut self, heard: Heard, told: &mut Option<Told>, unwind: Unwind) -> Heard {
-        match heard {
-            Heard::Refused if unwind.will_resume() => {
-                self.stage = Stage::Refused(Box::new(self.refused(told.take())));
-                unwind.resume();
-                Heard::Settled
-            }
-            heard => {
-                unwind.resume();
-                heard
-            }
+        if heard == Heard::Refused && unwind.will_resume() {
+            self.keep_refusal(told);
         }
+        unwind.resume();
+        heard
+    }
+
+    #[cold]
+    fn keep_refusal(&mut self, told: &mut Option<Told>) {
+        self.stage = Stage::Refused(Box::new(self.refused(told.take())));
     }
 
     #[inline(never)]

@@ -79,6 +79,13 @@ impl State {
         counts.queued == 0 && counts.granted == 0 && !self.attention.needs_clock()
     }
 
+    /// The time of a turn that must know it.
+    #[inline]
+    pub(crate) fn read_time(&mut self, reading: &mut Reading<'_>) -> Instant {
+        reading.now();
+        self.time_of(reading)
+    }
+
     /// The time of a turn that has been read, or else of the last that was.
     #[inline]
     pub(crate) fn time_of(&mut self, reading: &Reading<'_>) -> Instant {
@@ -112,8 +119,7 @@ impl State {
                 answer => return answer,
             }
         }
-        time.now();
-        let now = self.time_of(time);
+        let now = self.read_time(time);
         self.core.request(request, now)
     }
 

@@ -149,8 +149,7 @@ impl Shared {
     /// A turn whose caller has more to do before a waker's panic may go on.
     pub(crate) fn turn_held<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> (T, Unwind) {
         self.turn_timed(|state, time| {
-            time.now();
-            let now = state.time_of(time);
+            let now = state.read_time(time);
             let value = act(state, now);
             // Whatever that was.
             state.attention.ask();

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use admission_rt::Instant;
 use admission_rt::runtime::Clock;
-use common::{Task, World, counts, ms, within};
+use common::{Admission, Provider, Task, World, counts, ms, within};
 
 /// It stands still, and panics once: after so many readings.
 struct Fuse(AtomicU32);
@@ -30,6 +30,14 @@ impl Clock for Fuse {
     }
 }
 
+fn one_at_a_time(world: &World) -> (Arc<Fuse>, Admission, Provider) {
+    let clock = Arc::new(Fuse(AtomicU32::new(0)));
+    let builder = world.builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1));
+    let admission = builder.build().unwrap();
+    let a = admission.provider("a").unwrap();
+    (clock, admission, a)
+}
+
 /// More than one batch of wakes, so that the turn lets the lock go before it sets its alarm.
 const GRANTED: u32 = 40;
 
@@ -39,10 +47,7 @@ fn a_clock_that_panics_once_the_lock_was_let_go_loses_no_wake() {
     within(30, || {
         let world = World::new();
         let _entered = world.enter();
-        let clock = Arc::new(Fuse(AtomicU32::new(0)));
-        let builder = world.builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1));
-        let admission = builder.build().unwrap();
-        let a = admission.provider("a").unwrap();
+        let (clock, admission, a) = one_at_a_time(&world);
         let permit = a.try_acquire().unwrap();
         let waiting: Vec<_> = (0..GRANTED + 1).map(|_| Task::waiting(a.acquire())).collect();
         clock.0.store(2, Ordering::SeqCst);
@@ -65,10 +70,7 @@ fn a_clock_that_panics_once_the_lock_was_let_go_loses_no_wake() {
 fn a_clock_that_panics_as_an_alarm_is_put_in_costs_nobody_else_the_alarm() {
     let world = World::new();
     let _entered = world.enter();
-    let clock = Arc::new(Fuse(AtomicU32::new(0)));
-    let builder = world.builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1));
-    let admission = builder.build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (clock, admission, a) = one_at_a_time(&world);
     let _permit = a.try_acquire().unwrap();
     clock.0.store(3, Ordering::SeqCst);
     let mut first = Task::new(a.acquire());
