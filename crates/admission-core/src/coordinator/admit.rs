@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use super::ends::{impossible, limits_hold};
 use super::{Admitted, Coordinator, Request};
-use crate::queue::{Flags, State};
+use crate::queue::Flags;
 use crate::scope::Ask;
 use crate::time::nanos;
 use crate::verdict::{Opening, Verdict, judge};
@@ -58,8 +58,7 @@ impl Coordinator {
             return Ok(Admitted::Started(ticket));
         }
         let (deadline, is_max_wait) = deadline(self.max_wait_nanos, request, now);
-        slot.state = State::InLine;
-        slot.deadline = deadline;
+        slot.wait(deadline);
         if is_max_wait {
             slot.flags.set(Flags::MAX_WAIT);
         }

@@ -76,18 +76,23 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// A fresh ticket, whose place and state are still to be said.
+    /// A fresh ticket, of which it is still to be said whether it runs or waits.
     #[inline(always)]
     fn renew(&mut self, seq: u64, provider: u32, key: Option<Key>, link: u32, now: Instant) {
         self.seq = seq;
         self.key = key.map_or(0, |key| key.0);
-        self.deadline = Instant::NEVER;
         self.submitted = now;
         self.provider = provider;
-        self.group = NIL;
         self.link = link;
         self.flags = Flags(if key.is_some() { Flags::KEYED } else { 0 });
-        self.state = State::Running;
+    }
+
+    /// A fresh ticket waits.
+    #[inline(always)]
+    pub(crate) fn wait(&mut self, deadline: Instant) {
+        self.state = State::InLine;
+        self.deadline = deadline;
+        self.group = NIL;
     }
 
     /// The name of the ticket that is in this slot.
@@ -283,7 +288,8 @@ impl Slab {
         if self.free == NIL { self.slots.len() as u32 } else { self.free }
     }
 
-    /// A slot for the next ticket in the order of submission.
+    /// A slot for the next ticket in the order of submission, which is to [wait](Slot::wait) or to
+    /// [run](Slot::run) at once.
     #[inline(always)]
     pub(crate) fn insert(
         &mut self,
