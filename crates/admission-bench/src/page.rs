@@ -144,9 +144,9 @@ const TABLES: &[Table] = &[
     Table {
         name: "blocked",
         title: "Who may go, when most may not",
-        note: "All providers but one are blocked, or all tickets but a few wait for one key. For the machine: ns \
-               for a release, the grant that it allows, its start, and a new request; for the scan: ns to find \
-               the one ticket, which is the last.\n\n![ns to find who may go](benchmarks/blocked.svg)",
+        note: "All providers but one are blocked, and the one ticket that may go is the last; or all tickets but \
+               a few wait for one key. For the machine: ns for a release, the grant that it allows, its start, and \
+               a new request; for the scan: ns to find that ticket.\n\n![ns to find who may go](benchmarks/blocked.svg)",
         columns: SIZES,
     },
     Table {

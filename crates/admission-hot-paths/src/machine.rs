@@ -26,6 +26,8 @@ pub enum Mix {
     Keys(u64),
     /// All providers but the first are in a cooldown without end; one ticket in sixteen is the first's.
     Blocked,
+    /// The same, and only the last ticket is the first's.
+    BlockedButLast,
     /// All but a few tickets wait for one key, which runs for ever.
     HotKey,
 }
@@ -67,7 +69,7 @@ impl Busy {
     pub fn new(providers: usize, limits: &Limits, queued: usize, mix: Mix) -> Self {
         let mut machine = machine(providers, limits, queued);
         let mut dice = Dice::new(5);
-        let open = if matches!(mix, Mix::Blocked) { 1 } else { providers };
+        let open = if matches!(mix, Mix::Blocked | Mix::BlockedButLast) { 1 } else { providers };
         let now = 1_000_000;
         for blocked in open..providers {
             let forever = Duration::from_secs(1 << 33);
@@ -91,8 +93,12 @@ impl Busy {
         }
         for number in 0..queued {
             let is_special = number % 16 == 0;
-            let among = if matches!(mix, Mix::Blocked) && is_special { 1 } else { providers };
-            let provider = dice.below(among) as u32;
+            let provider = match mix {
+                Mix::Blocked if is_special => 0,
+                Mix::BlockedButLast if number + 1 == queued => 0,
+                Mix::BlockedButLast => 1 + dice.below(providers - 1) as u32,
+                _ => dice.below(providers) as u32,
+            };
             let key = busy.next_key();
             let is_hot = matches!(mix, Mix::HotKey) && !is_special;
             busy.submit(provider, if is_hot { HOT } else { key });

@@ -35,7 +35,7 @@ pub fn measure(effort: &Effort, results: &mut Results) {
         let column = size.to_string();
         results.set("blocked", SCAN, &column, scan(size));
         for providers in [16, 1_024, 100_000] {
-            let ns = turn_over(providers, size, Mix::Blocked, effort);
+            let ns = turn_over(providers, size, Mix::BlockedButLast, effort);
             results.set("blocked", &name(providers), &column, ns);
         }
         let ns = turn_over(16, size, Mix::HotKey, effort);

@@ -102,9 +102,13 @@ pub fn of_admission(count: usize, waiting: impl FnOnce()) -> f64 {
     on_local(async {
         let (_admission, providers) = one_at_a_time(count);
         let first = providers[0].key(1 << 40).try_acquire().expect("it is free");
+        // Like the semaphores: each task has a handle, and takes its turn by it.
+        let providers = Rc::new(providers);
         let make = |number: usize| {
-            let acquire = providers[number % 16].key(number as u64).acquire();
-            async move { drop(acquire.await.expect("it is not refused")) }
+            let providers = providers.clone();
+            async move {
+                drop(providers[number % 16].key(number as u64).acquire().await.expect("it is not refused"));
+            }
         };
         drain(count, first, make, waiting).await
     })
