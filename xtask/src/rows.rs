@@ -28,6 +28,8 @@ pub(crate) struct Row {
     pub(crate) steps: Vec<Step>,
     /// Worth running in an inner loop.
     pub(crate) is_quick: bool,
+    /// Run when it is asked for, and not with all the others, for its time.
+    pub(crate) is_long: bool,
     /// Programs without which the row is skipped.
     pub(crate) needs: Vec<String>,
     /// A reason to skip that is known beforehand.
@@ -74,6 +76,7 @@ impl Row {
             shows: shows.to_owned(),
             steps: steps.into(),
             is_quick: false,
+            is_long: false,
             needs: Vec::new(),
             skip: None,
         }
@@ -81,6 +84,10 @@ impl Row {
 
     pub(crate) fn quick(self) -> Row {
         Row { is_quick: true, ..self }
+    }
+
+    pub(crate) fn long(self) -> Row {
+        Row { is_long: true, ..self }
     }
 }
 

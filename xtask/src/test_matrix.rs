@@ -22,8 +22,11 @@ pub(crate) struct TestMatrix {
     #[arg(long)]
     list: bool,
     /// Run only the rows worth running in an inner loop
-    #[arg(long)]
+    #[arg(long, conflicts_with = "long")]
     quick: bool,
+    /// Run the rows, too, that are left out for their time unless they are named
+    #[arg(long)]
+    long: bool,
     /// Print the results as JSON on standard output, and everything else on standard error
     #[arg(long)]
     json: bool,
@@ -184,6 +187,7 @@ fn embassy_mock() -> Row {
                 .target_folder("embassy"),
         ],
     )
+    .long()
 }
 
 /// Reads what `cargo tree -e features` says: no crate below the core may have its `std` switched on.
@@ -224,8 +228,8 @@ impl TestMatrix {
         }
     }
 
-    /// The rows that were asked for. What `--quick` leaves out stays in the table, as skipped, so that
-    /// nobody takes a quick run for a whole one.
+    /// The rows that were asked for. What is left out stays in the table, as skipped, so that nobody takes
+    /// such a run for a whole one.
     fn chosen(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, String> {
         if let Some(text) = &self.only {
             let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
@@ -236,6 +240,10 @@ impl TestMatrix {
         }
         for row in rows.iter_mut().filter(|row| self.quick && !row.is_quick) {
             row.skip = Some("left out by --quick".to_owned());
+        }
+        let are_named = self.long || self.only.is_some();
+        for row in rows.iter_mut().filter(|row| row.is_long && !are_named) {
+            row.skip.get_or_insert_with(|| "left out without --long".to_owned());
         }
         Ok(rows)
     }
@@ -269,6 +277,20 @@ mod tests {
         assert_eq!(rows.len(), matrix().len());
         let skipped: Vec<_> = rows.iter().filter(|row| row.skip.is_some()).collect();
         assert!(!skipped.is_empty() && skipped.iter().all(|row| !row.is_quick));
+    }
+
+    #[test]
+    fn long_rows_are_run_where_they_are_asked_for() {
+        let is_skipped = |only: Option<&str>, long| {
+            let only = only.map(str::to_owned);
+            let rows = TestMatrix { only, long, ..TestMatrix::default() }.chosen(matrix()).unwrap();
+            rows.into_iter()
+                .find(|row| row.name == "embassy mock clock")
+                .is_some_and(|row| row.skip.is_some())
+        };
+        assert!(is_skipped(None, false));
+        assert!(!is_skipped(None, true));
+        assert!(!is_skipped(Some("embassy"), false));
     }
 
     #[test]
