@@ -92,6 +92,16 @@ pub(crate) fn rows() -> Vec<Row> {
             "so do random orders, with more changes of thread than can all be tried",
             [shuttle(1_000, "")],
         ),
+        Sanitize::row(
+            Sanitizer::Address,
+            "virtual_clock",
+            "every promise on the virtual clock, with nothing read or written that is gone, and nothing leaked",
+        ),
+        Sanitize::row(
+            Sanitizer::Thread,
+            "tokio_multi_thread",
+            "every promise on several threads of tokio, with nothing that two of them touch without a lock",
+        ),
     ]
 }
 
@@ -143,6 +153,25 @@ impl Fuzz {
 
 impl Sanitize {
     pub(crate) fn run(&self) -> Result<(), String> {
+        self.step()?.run_here()
+    }
+
+    /// A short form, which is skipped where the compiler lacks what it takes.
+    fn row(sanitizer: Sanitizer, test: &str, shows: &str) -> Row {
+        let name = match sanitizer {
+            Sanitizer::Address => "sanitizer address",
+            Sanitizer::Thread => "sanitizer thread",
+        };
+        match (Sanitize { sanitizer, test: vec![test.to_owned()] }).step() {
+            Ok(step) => Row::new(name, shows, [step]),
+            Err(why) => {
+                let skip = why.strip_prefix("skipped: ").unwrap_or(&why).to_owned();
+                Row { skip: Some(skip), ..Row::new(name, shows, [Step::cargo("xtask sanitize")]) }
+            }
+        }
+    }
+
+    fn step(&self) -> Result<Step, String> {
         let machine = asked(Command::new("rustc").arg("-vV"))?;
         let machine = machine.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         let libraries = asked(Command::new("rustc").args(["--print", "target-libdir"]))?;
@@ -151,15 +180,14 @@ impl Sanitize {
             [] => "--tests".to_owned(),
             tests => tests.iter().map(|test| format!("--test {test}")).collect::<Vec<_>>().join(" "),
         };
-        let words = format!("test --no-fail-fast --target {machine} -p conformance -p admission-rt {tests}");
-        let step = |name| Step::cargo(&words).env("RUSTC_BOOTSTRAP", "1").target_folder(name);
+        let words = format!("--no-fail-fast --target {machine} -p conformance -p admission-rt {tests}");
         match self.sanitizer {
             Sanitizer::Address => {
                 find_library(&libraries, "asan")?;
                 let known = workspace::root()?.join("xtask/leaks-on-purpose.txt");
                 let known = format!("suppressions={}:print_suppressions=0", known.display());
-                let step = step("address").env(&flags, "-Zsanitizer=address");
-                step.env("LSAN_OPTIONS", &known).run_here()
+                let step = Step::test(&words).env(&flags, "-Zsanitizer=address");
+                Ok(step.env("LSAN_OPTIONS", &known).env("RUSTC_BOOTSTRAP", "1").target_folder("address"))
             }
             Sanitizer::Thread => {
                 // The library that comes with a compiler was not built for it, and hides its locks: std is
@@ -170,13 +198,9 @@ impl Sanitize {
                     "-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args=-Wl,--whole-archive \
                      -Zpre-link-args={library} -Zpre-link-args=-Wl,--no-whole-archive"
                 );
-                let words = words.replacen("test ", "test -Zbuild-std ", 1);
-                let step = Step::cargo(&words).by(&compiler.cargo).env("RUSTC", &compiler.rustc);
-                step.env("RUSTDOC", &compiler.rustdoc())
-                    .env("RUSTC_BOOTSTRAP", "1")
-                    .env(&flags, &linked)
-                    .target_folder("thread")
-                    .run_here()
+                let step = Step::test(&format!("-Zbuild-std {words}")).by(&compiler.cargo);
+                let step = step.env("RUSTC", &compiler.rustc).env("RUSTDOC", &compiler.rustdoc());
+                Ok(step.env("RUSTC_BOOTSTRAP", "1").env(&flags, &linked).target_folder("thread"))
             }
         }
     }

@@ -75,14 +75,14 @@ impl Coordinator {
 
     /// Whether a newcomer names a unit that is not there, and a provider that is.
     #[inline(never)]
-    pub(super) fn is_unit_unknown(&self, request: &Request<'_>) -> bool {
+    fn is_unit_unknown(&self, request: &Request<'_>) -> bool {
         let units = usize::from(self.units());
         request.costs.iter().any(|(unit, _)| unit.index() >= units) && self.can_have(request.provider)
     }
 
     /// Notes what a newcomer costs, and whether that is too much for ever (rule L6).
     #[inline(never)]
-    pub(super) fn judge_costs(&mut self, request: &Request<'_>, provider: u32) -> Option<Hold> {
+    fn judge_costs(&mut self, request: &Request<'_>, provider: u32) -> Option<Hold> {
         self.queue.judge_newcomer(request.costs);
         let ask = self.queue.ask_of_newcomer();
         impossible(&self.client, Side::Client, ask)
@@ -91,7 +91,7 @@ impl Coordinator {
 
     /// Why a newcomer that may not start is refused, if it is (rule D5).
     #[inline(always)]
-    pub(super) fn why_not_queue(&self, request: &Request<'_>, provider: u32, now: Instant) -> Option<Reason> {
+    fn why_not_queue(&self, request: &Request<'_>, provider: u32, now: Instant) -> Option<Reason> {
         if !request.may_wait {
             Some(Reason::Exhausted)
         } else if self.max_wait_nanos.is_some_and(|most| self.is_wait_above(most, provider, now)) {
@@ -110,7 +110,7 @@ impl Coordinator {
     }
 
     #[inline(never)]
-    pub(super) fn refusal_of_newcomer(
+    fn refusal_of_newcomer(
         &self,
         reason: Reason,
         request: &Request<'_>,
@@ -125,7 +125,7 @@ impl Coordinator {
 
     /// Whether a newcomer may start in this call if its key is free (rules E1, E3, E4).
     #[inline]
-    pub(super) fn may_newcomer_start(&self, provider: u32, now: Instant) -> bool {
+    fn may_newcomer_start(&self, provider: u32, now: Instant) -> bool {
         let ask = self.queue.ask_of_newcomer();
         judge(&self.client, Side::Client, ask, now) == Verdict::Go
             && judge(&self.providers[provider], Side::Provider, ask, now) == Verdict::Go
@@ -133,7 +133,7 @@ impl Coordinator {
     }
 
     /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
-    pub(super) fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+    fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
         let ask = self.queue.ask_of_newcomer();
         if key.is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);
@@ -143,7 +143,7 @@ impl Coordinator {
     }
 
     /// For how long the newcomer that is being judged has to wait at least.
-    pub(super) fn newcomers_wait(&self, provider: u32, now: Instant) -> Option<Duration> {
+    fn newcomers_wait(&self, provider: u32, now: Instant) -> Option<Duration> {
         let ahead = self.queue.metered_in_line(provider);
         let ask = self.queue.ask_of_newcomer();
         self.wait_behind(provider, ask, ask, ahead, now)

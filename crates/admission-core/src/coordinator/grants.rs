@@ -19,7 +19,7 @@ impl Coordinator {
     }
 
     #[inline(never)]
-    pub(super) fn judge_each_changed(&mut self, now: Instant) {
+    fn judge_each_changed(&mut self, now: Instant) {
         while let Some(provider) = self.queue.next_changed() {
             self.judge_provider(provider, now);
         }
@@ -84,7 +84,7 @@ impl Coordinator {
 
     /// The provider whose oldest ticket is to go next, if one may go now.
     #[inline(always)]
-    pub(super) fn next_due(&mut self, now: Instant) -> Option<u32> {
+    fn next_due(&mut self, now: Instant) -> Option<u32> {
         self.judge_changed(now);
         if held_whoever_asks(&self.client, Side::Client).is_some() {
             return None;
@@ -106,7 +106,7 @@ impl Coordinator {
     }
 
     #[inline(never)]
-    pub(super) fn grant_each_due(&mut self, waiter: u32, now: Instant) {
+    fn grant_each_due(&mut self, waiter: u32, now: Instant) {
         while let Some(place) = self.next_due(now) {
             let (index, flags) = self.queue.take_first(place);
             let ticket = self.grant(index, flags, place, now);

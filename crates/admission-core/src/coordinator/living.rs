@@ -170,7 +170,7 @@ impl Coordinator {
 
     /// Like `find_or_make`, for one whose limits are about to change: what is remembered of a removed one goes on
     /// with those, and does not pass through the template's, which may lack a pacer.
-    pub(super) fn find_or_revive(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
+    fn find_or_revive(&mut self, provider: ProviderId, now: Instant) -> Result<u32, ChangeError> {
         match self.find_remembered(provider) {
             Some(place) if self.providers.standing(place) == Standing::Removed => {
                 self.providers.set_standing(place, Standing::Made);
@@ -213,12 +213,7 @@ impl Coordinator {
         Ok(place)
     }
 
-    pub(super) fn change_limits(
-        &mut self,
-        scope: ScopeId,
-        limits: &Limits,
-        now: Instant,
-    ) -> Result<(), ChangeError> {
+    fn change_limits(&mut self, scope: ScopeId, limits: &Limits, now: Instant) -> Result<(), ChangeError> {
         if let ScopeId::Provider(provider) = scope {
             if !self.can_have(provider) {
                 return Err(ChangeError::UnknownProvider);
@@ -268,7 +263,7 @@ impl Coordinator {
     }
 
     /// The number of the oldest start of a scope that still runs.
-    pub(super) fn oldest_start(&self, place: Option<u32>) -> u64 {
+    fn oldest_start(&self, place: Option<u32>) -> u64 {
         let number = self.number_of(place);
         let its_running = self.queue.slots().map(|index| self.queue.slot(index)).filter(|slot| {
             slot.state == State::Running && number.is_none_or(|number| number == slot.provider)

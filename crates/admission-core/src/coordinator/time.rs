@@ -51,7 +51,7 @@ impl Coordinator {
     /// Someone's time may have come: of one that only time held back, of a grant, of a deadline, of a
     /// provider of which nothing is left.
     #[inline(never)]
-    pub(super) fn act_on_time(&mut self, now: Instant) {
+    fn act_on_time(&mut self, now: Instant) {
         while self.timed.first_at() <= now {
             let Some(provider) = self.timed.first() else { break };
             self.judge_provider(provider, now);

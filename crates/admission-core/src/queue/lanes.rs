@@ -81,7 +81,7 @@ impl Queue {
 
     /// The same for a provider that the configuration does not have.
     #[inline(never)]
-    pub(super) fn place_of_other(&self, provider: u32) -> Option<u32> {
+    fn place_of_other(&self, provider: u32) -> Option<u32> {
         let is_its = |&place: &u32| self.lanes[place as usize].provider == provider;
         self.places.find(hash(u64::from(provider)), is_its).copied()
     }
@@ -156,7 +156,7 @@ impl Queue {
     }
 
     #[inline(never)]
-    pub(super) fn mark(&mut self, provider: u32) {
+    fn mark(&mut self, provider: u32) {
         self.lanes[provider as usize].is_changed = true;
         self.changed.push(provider);
     }

@@ -12,7 +12,7 @@ impl Queue {
         self.holder_of(self.keys.find(key, &self.slab)?)
     }
 
-    pub(super) fn holder_of(&self, entry: Entry) -> Option<u32> {
+    fn holder_of(&self, entry: Entry) -> Option<u32> {
         match entry {
             Entry::Sole(index) => Some(index).filter(|&index| self.slab[index].state.holds_key()),
             Entry::Shared(record) => Some(self.keys.holder(record)).filter(|&index| index != NIL),
@@ -49,7 +49,7 @@ impl Queue {
 
     /// Nobody else stands in line for a key that is held.
     #[inline(never)]
-    pub(super) fn hold_shared(&mut self, record: u32, index: u32) {
+    fn hold_shared(&mut self, record: u32, index: u32) {
         self.keys.record(record).holder = index;
         let mut group = self.keys.record(record).first_group;
         while group != NIL {
@@ -78,7 +78,7 @@ impl Queue {
 
     /// One more ticket has a key that others have, whose record that is.
     #[inline(never)]
-    pub(super) fn share_key(&mut self, key: Key, entry: Entry) -> u32 {
+    fn share_key(&mut self, key: Key, entry: Entry) -> u32 {
         match entry {
             Entry::Shared(record) => {
                 self.keys.record(record).tickets += 1;
@@ -107,7 +107,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn quit_shared(&mut self, record: u32) {
+    fn quit_shared(&mut self, record: u32) {
         self.keys.record(record).tickets -= 1;
         if self.keys.record(record).tickets == 0 {
             self.keys.remove_shared(record, &mut self.slab);
@@ -123,7 +123,7 @@ impl Queue {
     }
 
     /// A key is free: at each provider the oldest that waits for it may stand in line (rule E6).
-    pub(super) fn release_shared(&mut self, record: u32) {
+    fn release_shared(&mut self, record: u32) {
         self.keys.record(record).holder = NIL;
         let mut group = self.keys.record(record).first_group;
         while group != NIL {
@@ -144,7 +144,7 @@ impl Queue {
 
     /// The same where it is known who shares its key.
     #[inline(never)]
-    pub(super) fn stand_among(&mut self, record: u32, index: u32) {
+    fn stand_among(&mut self, record: u32, index: u32) {
         let (provider, seq) = (self.slab[index].provider, self.slab[index].seq);
         let group = self.keys.group_at(record, provider);
         let delegate = self.keys.group(group).delegate;
@@ -183,7 +183,7 @@ impl Queue {
         self.park(delegate, group);
     }
 
-    pub(super) fn park(&mut self, index: u32, group: u32) {
+    fn park(&mut self, index: u32, group: u32) {
         self.slab[index].state = State::Parked;
         self.slab[index].group = group;
         self.keys.group(group).parked.insert(&mut self.slab, index);
