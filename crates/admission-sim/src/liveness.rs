@@ -50,6 +50,7 @@ impl History {
             if host() > unreliable_until {
                 let now = world.now();
                 world.observer.borrow_mut().check_rest(now);
+                self.check_idle(now);
             }
             if !self.is_anybody_left() || world.observer.borrow().violation.is_some() {
                 break;

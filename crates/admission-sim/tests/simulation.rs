@@ -46,3 +46,10 @@ fn a_call_that_is_aborted_before_it_asks_makes_no_provider() {
 fn a_newcomer_is_told_why_it_was_refused_though_its_poll_ends_in_anothers_panic() {
     assert!(live(71_000_813_163..71_000_813_164).refused > 0);
 }
+
+// rule L10: a reset finds that a provider of the template was forgotten, and wakes somebody whose waker makes it
+// again; the observer took it to be gone.
+#[test]
+fn a_provider_that_a_waker_makes_again_is_there() {
+    assert!(live(90_000_097_142..90_000_097_143).started > 0);
+}
