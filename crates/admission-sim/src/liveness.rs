@@ -156,7 +156,7 @@ impl History {
             if caller.is_waker_held() {
                 world.violate("W5", format!("caller {n} is out, and its waker is kept"));
             }
-            if caller.source.as_ref().is_some_and(|source| Arc::strong_count(source) > 1) {
+            if caller.is_signal_held() {
                 world.violate("W5", format!("caller {n} is out, and its signal's future is kept"));
             }
         }

@@ -16,7 +16,7 @@ fn live(seeds: std::ops::Range<u64>) -> Faults {
     faults
 }
 
-// rules L1, L2, L3, L5, E1, E2, S3, S4, W1, W2, W3, W4, W5, W6, T1, T3, T6, R1, D5
+// rules L1, L2, L3, L5, E1, E2, S3, S4, W1, W2, W3, W4, W5, W6, T1, T3, T6, R1, I3, D5
 #[test]
 fn the_house_stands_in_histories_with_faults() {
     let faults = live(0..400);
