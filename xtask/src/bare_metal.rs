@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::rows::{Row, Step};
+use crate::rows::Row;
+use crate::step::Step;
 
 /// The rows, for the table of the matrix.
 pub(crate) fn rows() -> Vec<Row> {

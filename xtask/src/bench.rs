@@ -9,7 +9,7 @@ use std::process::Command;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::{rows, workspace};
+use crate::workspace;
 
 /// Measure admission beside its peers, and write docs/benchmarks.md
 #[derive(Args)]
@@ -65,10 +65,6 @@ impl Bench {
 
 impl Instructions {
     pub(crate) fn run(&self) -> Result<(), String> {
-        if let Err(message) = has_valgrind() {
-            println!("instructions: skipped, {message}");
-            return Ok(());
-        }
         let root = workspace::root()?;
         let folder = build(&root, "admission-hot-paths")?;
         let mut command = Command::new(folder.join("admission-hot-paths"));
@@ -76,18 +72,11 @@ impl Instructions {
     }
 }
 
-/// Whether instructions can be counted here.
-pub(crate) fn has_valgrind() -> Result<(), String> {
-    let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|said| said.status.success());
-    let how = "valgrind is not installed (Debian and Ubuntu: apt-get install valgrind)";
-    if is_there { Ok(()) } else { Err(how.to_owned()) }
-}
-
 /// Builds the programs of a member, and says where they are.
 fn build(root: &Path, package: &str) -> Result<PathBuf, String> {
     let mut command = cargo(root);
     run(command.args(["build", "--quiet", "--profile", PROFILE, "--package", package, "--bins"]))?;
-    Ok(rows::target_folder()?.join(PROFILE))
+    Ok(workspace::target_folder()?.join(PROFILE))
 }
 
 fn cargo(root: &Path) -> Command {

@@ -6,7 +6,8 @@
 
 use clap::Args;
 
-use crate::rows::{self, Row, Step};
+use crate::rows::{self, Row};
+use crate::step::Step;
 use crate::tidy::Tidy;
 use crate::workspace;
 

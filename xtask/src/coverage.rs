@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::Value;
 
-use crate::proof::{asked, has_subcommand};
-use crate::rows::{self, Step};
+use crate::proof::has_subcommand;
+use crate::step::Step;
 use crate::workspace;
 
 /// Count what the tests of the core and the async layer reach, the conformance suite included.
@@ -45,7 +45,7 @@ impl Coverage {
                 tools.step(&format!("{words} {tests}")).run_here()?;
             }
         }
-        let path = rows::target_folder()?.join("coverage.json");
+        let path = workspace::target_folder()?.join("coverage.json");
         let words = format!("report --branch --json --skip-functions --output-path {}", path.display());
         tools.step(&words).run_here()?;
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -66,7 +66,7 @@ impl Tools {
         if let (Ok(cov), Ok(profdata)) = (env::var("LLVM_COV"), env::var("LLVM_PROFDATA")) {
             return Ok(Tools { cov, profdata });
         }
-        let compiler = asked(Command::new("rustc").arg("-vV"))?;
+        let compiler = workspace::rustc(&["-vV"])?;
         let version = compiler.lines().find_map(|line| line.strip_prefix("LLVM version: "));
         let version = version.and_then(|version| version.split('.').next()).unwrap_or_default();
         let [cov, profdata] = ["llvm-cov", "llvm-profdata"].map(|name| format!("{name}-{version}"));

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::rows;
 use crate::tidy::rules::RULES;
 use crate::workspace::{self, Workspace};
 
@@ -199,7 +198,7 @@ struct Copy {
 impl Copy {
     /// Files that have not changed stay as they are, so that little is built anew.
     fn make() -> Result<Copy, String> {
-        let folder = rows::target_folder()?.join("faults");
+        let folder = workspace::target_folder()?.join("faults");
         let tree = folder.join("tree");
         let workspace = Workspace::read(&workspace::root()?)?;
         for file in &workspace.files {

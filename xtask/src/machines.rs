@@ -12,7 +12,8 @@ use std::process::{Command, Output, Stdio};
 use clap::Args;
 
 use crate::bare_metal::{SecondCompiler, files_of};
-use crate::rows::{self, Row, Step};
+use crate::rows::Row;
+use crate::step::Step;
 use crate::workspace;
 
 /// Play one history on every machine that can be had, and compare what they say byte for byte.
@@ -32,18 +33,10 @@ struct Machine {
     about: &'static str,
     /// Why it cannot be had.
     lacks: Option<String>,
-    build: Invocation,
-    run: Invocation,
+    build: Step,
+    run: Step,
     /// Programs that only tell how large they are.
-    sizes: Vec<Invocation>,
-}
-
-/// A command, as it would be typed.
-#[derive(Clone, Default)]
-struct Invocation {
-    program: String,
-    words: Vec<String>,
-    env: Vec<(String, String)>,
+    sizes: Vec<Step>,
 }
 
 /// Whether to optimise, and where things are.
@@ -155,8 +148,8 @@ fn first_difference(here: &[u8], there: &[u8]) -> Option<String> {
 
 /// This machine: what the others are compared with.
 fn host(shop: &Shop) -> Result<Output, String> {
-    Invocation::new(&workspace::cargo(), "build --quiet --release --package scenario").output()?;
-    let output = Invocation::new(&path(&rows::target_folder()?.join("release/scenario")), "").output()?;
+    Step::cargo("build --quiet --release --package scenario").output()?;
+    let output = Step::program(&path(&workspace::target_folder()?.join("release/scenario")), "").output()?;
     if output.stdout.is_empty() {
         return Err(format!("this machine says nothing ({})", shop.target.display()));
     }
@@ -171,7 +164,7 @@ fn cortex_m4(shop: &Shop) -> Machine {
         let words = "-cpu cortex-m4 -machine mps2-an386 -nographic -semihosting-config enable=on,target=native \
                      -kernel";
         let libraries = ["usr/lib", "lib"].map(|folder| path(&shop.tools().join(folder).join(LIBRARIES)));
-        Invocation::new(&path(&qemu), words)
+        Step::program(&path(&qemu), words)
             .word(&shop.program(triple, program))
             .env("LD_LIBRARY_PATH", &libraries.join(":"))
     };
@@ -193,7 +186,7 @@ fn wasm(shop: &Shop) -> Machine {
         about: "WebAssembly, in node",
         lacks: shop.lacks().or_else(|| (!has_node).then(|| "node is not installed".to_owned())),
         build: shop.build(triple, "core,alloc", BARE, "wasm"),
-        run: Invocation::new("node", "tests/machines/wasm/run.mjs").word(&shop.program(triple, "wasm.wasm")),
+        run: Step::program("node", "tests/machines/wasm/run.mjs").word(&shop.program(triple, "wasm.wasm")),
         sizes: Vec::new(),
     }
 }
@@ -212,7 +205,7 @@ fn s390x(shop: &Shop) -> Machine {
         build: shop
             .build(triple, "std,panic_abort", "", "scenario")
             .env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER", "s390x-linux-gnu-gcc"),
-        run: Invocation::new(&path(&qemu), "-L /usr/s390x-linux-gnu").word(&shop.program(triple, "scenario")),
+        run: Step::program(&path(&qemu), "-L /usr/s390x-linux-gnu").word(&shop.program(triple, "scenario")),
         sizes: Vec::new(),
     }
 }
@@ -232,7 +225,7 @@ fn i686(shop: &Shop) -> Machine {
         build: shop
             .build(triple, "std,panic_abort", "", "scenario")
             .env("CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER", "i686-linux-gnu-gcc"),
-        run: Invocation::new(loader, "--library-path /usr/i686-linux-gnu/lib")
+        run: Step::program(loader, "--library-path /usr/i686-linux-gnu/lib")
             .word(&shop.program(triple, "scenario")),
         sizes: Vec::new(),
     }
@@ -259,7 +252,7 @@ fn path(path: &Path) -> String {
 
 impl Shop {
     fn open(is_quick: bool) -> Result<Shop, String> {
-        let target = rows::target_folder()?;
+        let target = workspace::target_folder()?;
         Ok(Shop { is_quick, target, compiler: SecondCompiler::find() })
     }
 
@@ -275,13 +268,13 @@ impl Shop {
         self.tools().join("usr/bin").join(name)
     }
 
-    fn build(&self, triple: &str, std: &str, manifest: &str, package: &str) -> Invocation {
-        let Ok(compiler) = &self.compiler else { return Invocation::default() };
+    fn build(&self, triple: &str, std: &str, manifest: &str, package: &str) -> Step {
+        let Ok(compiler) = &self.compiler else { return Step::cargo("") };
         let profile = if self.is_quick { "dev" } else { "release" };
         let words = format!(
             "build --quiet {manifest} --package {package} --profile {profile} -Zbuild-std={std} --target {triple}"
         );
-        Invocation::new(&compiler.cargo, &words)
+        Step::program(&compiler.cargo, &words)
             .env("RUSTC", &compiler.rustc)
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_TARGET_DIR", &path(&self.target.join("machines")))
@@ -290,46 +283,6 @@ impl Shop {
     fn program(&self, triple: &str, name: &str) -> String {
         let profile = if self.is_quick { "debug" } else { "release" };
         path(&self.target.join("machines").join(triple).join(profile).join(name))
-    }
-}
-
-impl Invocation {
-    fn new(program: &str, words: &str) -> Invocation {
-        let words = words.split_whitespace().map(str::to_owned).collect();
-        Invocation { program: program.to_owned(), words, env: Vec::new() }
-    }
-
-    /// One more word, which may have spaces.
-    fn word(mut self, word: &str) -> Invocation {
-        self.words.push(word.to_owned());
-        self
-    }
-
-    fn env(mut self, name: &str, value: &str) -> Invocation {
-        self.env.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Runs it to its end.
-    fn output(&self) -> Result<Output, String> {
-        let said = Command::new(&self.program)
-            .args(&self.words)
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(workspace::root()?)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("`{}` could not be run: {error}", self.command_line()))?;
-        if said.status.success() {
-            return Ok(said);
-        }
-        let errors = String::from_utf8_lossy(&said.stderr);
-        Err(format!("`{}` failed:\n{}", self.command_line(), errors.trim_end()))
-    }
-
-    fn command_line(&self) -> String {
-        let env = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect::<String>();
-        let words = self.words.iter().map(|word| format!(" {word}")).collect::<String>();
-        format!("{env}{}{words}", self.program)
     }
 }
 

@@ -26,6 +26,7 @@ mod rust_version;
 mod sim;
 mod soak;
 mod source;
+mod step;
 mod test_matrix;
 mod tidy;
 mod workspace;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use self::explained::EXPLAINED;
 use crate::proof::has_subcommand;
-use crate::{rows, workspace};
+use crate::workspace;
 
 mod explained;
 
@@ -222,7 +222,7 @@ impl Mutants {
     fn folder(&self, stage: &Stage) -> Result<PathBuf, String> {
         let part = self.shard.as_ref().map(|shard| format!("-{}", shard.replace('/', "-of-")));
         let part = format!("{}{}", self.package.name(), part.unwrap_or_default());
-        let folder = rows::target_folder()?.join("mutants").join(part).join(stage.name);
+        let folder = workspace::target_folder()?.join("mutants").join(part).join(stage.name);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(folder)
     }

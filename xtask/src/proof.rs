@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use clap::{Args, ValueEnum};
 
 use crate::bare_metal::SecondCompiler;
-use crate::rows::{self, Row, Step};
+use crate::rows::Row;
+use crate::step::Step;
 use crate::workspace;
 
 /// Try every order of the steps of a few threads on the async layer
@@ -150,7 +151,7 @@ impl Fuzz {
     pub(crate) fn run(&self) -> Result<(), String> {
         has_subcommand("fuzz", "0.13.2")?;
         // What is found goes where it is in nobody's way; what is worth keeping is copied to the seeds by hand.
-        let found = rows::target_folder()?.join("fuzz-corpus");
+        let found = workspace::target_folder()?.join("fuzz-corpus");
         std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
         let found = found.display();
         let seconds = self.seconds;
@@ -185,9 +186,9 @@ impl Sanitize {
     }
 
     fn step(&self) -> Result<Step, String> {
-        let machine = asked(Command::new("rustc").arg("-vV"))?;
+        let machine = workspace::rustc(&["-vV"])?;
         let machine = machine.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-        let libraries = asked(Command::new("rustc").args(["--print", "target-libdir"]))?;
+        let libraries = workspace::rustc(&["--print", "target-libdir"])?;
         let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", machine.to_uppercase().replace('-', "_"));
         let tests = match &self.test[..] {
             [] => "--tests".to_owned(),
@@ -196,7 +197,7 @@ impl Sanitize {
         let words = format!("--no-fail-fast --target {machine} -p conformance -p admission-rt {tests}");
         match self.sanitizer {
             Sanitizer::Address => {
-                find_library(&libraries, "asan")?;
+                find_library(libraries.trim(), "asan")?;
                 let known = workspace::root()?.join("xtask/leaks-on-purpose.txt");
                 let known = format!("suppressions={}:print_suppressions=0", known.display());
                 let step = Step::test(&words).env(&flags, "-Zsanitizer=address");
@@ -206,7 +207,7 @@ impl Sanitize {
                 // The library that comes with a compiler was not built for it, and hides its locks: std is
                 // built anew, by the compiler that has its sources.
                 let compiler = SecondCompiler::find().map_err(|why| format!("skipped: {why}"))?;
-                let library = find_library(&libraries, "tsan")?;
+                let library = find_library(libraries.trim(), "tsan")?;
                 let linked = format!(
                     "-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args=-Wl,--whole-archive \
                      -Zpre-link-args={library} -Zpre-link-args=-Wl,--no-whole-archive"
@@ -239,12 +240,6 @@ pub(crate) fn has_subcommand(name: &str, version: &str) -> Result<(), String> {
             "skipped: cargo-{name} is not installed; cargo install cargo-{name} --version {version} --locked"
         )),
     }
-}
-
-pub(crate) fn asked(command: &mut Command) -> Result<String, String> {
-    let root = workspace::root()?;
-    let output = command.current_dir(root).output().map_err(|error| format!("rustc: {error}"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The runtime library of a sanitizer, which comes with the pinned compiler.

@@ -1,6 +1,6 @@
 //! Running rows: one command after the other, watched, with a table at the end.
 //!
-//! A row is data: a name, what it shows, and steps, each a cargo invocation of its own. This file
+//! A row is data: a name, what it shows, and steps, each a command of its own. This file
 //! owns how they are run and reported; which rows there are is the business of `test_matrix.rs` and
 //! `check.rs`. It deliberately runs nothing in parallel: cargo does that within a row, and a machine
 //! with two cores gains nothing from more.
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::step::Step;
 use crate::workspace;
 
 /// One line of the table.
@@ -35,21 +36,6 @@ pub(crate) struct Row {
     /// A reason to skip that is known beforehand.
     pub(crate) skip: Option<String>,
 }
-
-/// One invocation of cargo.
-#[derive(Clone)]
-pub(crate) struct Step {
-    /// Another cargo than the one that runs this chore.
-    program: Option<String>,
-    arguments: Vec<String>,
-    env: Vec<(String, String)>,
-    target_folder: Option<String>,
-    runs_tests: bool,
-    check: Option<OutputCheck>,
-}
-
-/// Judges what a step wrote to standard output.
-pub(crate) type OutputCheck = fn(&str) -> Result<(), String>;
 
 /// What came of the rows.
 pub(crate) struct Report {
@@ -88,94 +74,6 @@ impl Row {
 
     pub(crate) fn long(self) -> Row {
         Row { is_long: true, ..self }
-    }
-}
-
-impl Step {
-    /// `cargo` with these words.
-    pub(crate) fn cargo(words: &str) -> Step {
-        Step {
-            program: None,
-            arguments: words.split_whitespace().map(str::to_owned).collect(),
-            env: Vec::new(),
-            target_folder: None,
-            runs_tests: false,
-            check: None,
-        }
-    }
-
-    /// `cargo test` with these words. It fails if no test ran, since that would show nothing.
-    pub(crate) fn test(words: &str) -> Step {
-        Step { runs_tests: true, ..Step::cargo(&format!("test {words}")) }
-    }
-
-    /// One more word, which may have spaces.
-    pub(crate) fn word(mut self, word: &str) -> Step {
-        self.arguments.push(word.to_owned());
-        self
-    }
-
-    /// Let this cargo run it.
-    pub(crate) fn by(self, cargo: &str) -> Step {
-        Step { program: Some(cargo.to_owned()), ..self }
-    }
-
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Step {
-        self.env.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Build into a folder of this name inside the target folder, so that other flags do not rebuild
-    /// everything in each other's way.
-    pub(crate) fn target_folder(self, name: &str) -> Step {
-        Step { target_folder: Some(name.to_owned()), ..self }
-    }
-
-    /// Look at what it printed, too.
-    pub(crate) fn and(self, check: OutputCheck) -> Step {
-        Step { check: Some(check), ..self }
-    }
-
-    /// The command as somebody would type it.
-    pub(crate) fn command_line(&self) -> String {
-        let env = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" "));
-        let target = self.target_folder.iter().map(|name| format!(" --target-dir target/{name}"));
-        let (subcommand, rest) = self.arguments.split_first().map_or(("", &[][..]), |(a, b)| (a.as_str(), b));
-        let rest = rest.iter().map(|word| format!(" {word}"));
-        format!(
-            "{}{} {subcommand}{}{}",
-            env.collect::<String>(),
-            self.program.as_deref().unwrap_or("cargo"),
-            target.collect::<String>(),
-            rest.collect::<String>()
-        )
-    }
-
-    /// Runs it by itself, with what it prints on the terminal.
-    pub(crate) fn run_here(&self) -> Result<(), String> {
-        let failed = |why: String| format!("`{}` {why}", self.command_line());
-        let status =
-            self.command()?.status().map_err(|error| failed(format!("could not be run: {error}")))?;
-        if status.success() { Ok(()) } else { Err(failed("failed".to_owned())) }
-    }
-
-    fn command(&self) -> Result<Command, String> {
-        let mut command = Command::new(self.program.clone().unwrap_or_else(workspace::cargo));
-        command
-            .args(&self.arguments)
-            .current_dir(workspace::root()?)
-            .env("CARGO_TERM_COLOR", "never")
-            .stdin(Stdio::null());
-        for (name, value) in &self.env {
-            // Flags of the caller stay in force beside the row's own.
-            let own =
-                if name.ends_with("FLAGS") { env::var(name).unwrap_or_default() } else { String::new() };
-            command.env(name, format!("{own} {value}").trim());
-        }
-        if let Some(name) = &self.target_folder {
-            command.env("CARGO_TARGET_DIR", target_folder()?.join(name));
-        }
-        Ok(command)
     }
 }
 
@@ -280,17 +178,11 @@ fn send_lines(stream: impl Read + Send + 'static, is_stdout: bool, sender: Sende
 
 /// Writes down all that a failed row printed, and says where.
 fn keep(row: &str, printed: &[String]) -> Result<PathBuf, String> {
-    let folder = target_folder()?.join("rows");
+    let folder = workspace::target_folder()?.join("rows");
     let path = folder.join(format!("{}.log", row.replace(' ', "-")));
     let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, printed.join("\n") + "\n"));
     written.map_err(|error| error.to_string())?;
     Ok(path)
-}
-
-/// Where cargo builds.
-pub(crate) fn target_folder() -> Result<PathBuf, String> {
-    let root = workspace::root()?;
-    Ok(env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set)))
 }
 
 /// How many tests passed, over every test program that a step ran.
@@ -494,17 +386,6 @@ mod tests {
                       test result: ok. 40 passed; 0 failed\n";
         assert_eq!(count_of_tests(output), 42);
         assert_eq!(count_of_tests("nothing"), 0);
-    }
-
-    #[test]
-    fn a_command_line_can_be_typed_again() {
-        let step = Step::test("-p admission-core -- --nocapture")
-            .env("RUSTFLAGS", "--cfg audit")
-            .target_folder("audit");
-        assert_eq!(
-            step.command_line(),
-            "RUSTFLAGS=\"--cfg audit\" cargo test --target-dir target/audit -p admission-core -- --nocapture"
-        );
     }
 
     #[test]

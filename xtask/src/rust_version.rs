@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::rows::{self, Row, Step};
+use crate::rows::Row;
+use crate::step::Step;
+use crate::workspace;
 
 /// What the manifests say, this package's with them.
 const VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -28,7 +30,7 @@ fn row_by(folder: Result<&str, &String>) -> Row {
 
 /// The folder with the compiler, or what is wrong.
 fn find() -> Result<String, String> {
-    let folder = rows::target_folder()?.join(format!("rust-{VERSION}"));
+    let folder = workspace::target_folder()?.join(format!("rust-{VERSION}"));
     let folder = folder.to_string_lossy().into_owned();
     let rustc = format!("{folder}/usr/bin/rustc");
     if !Path::new(&rustc).is_file() {

@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use crate::rows::Step;
+use crate::step::Step;
 
 /// Live through seeded histories of callers and faults, with an observer; stops at the first that breaks a rule.
 #[derive(Args)]

@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use crate::rows::Step;
+use crate::step::Step;
 
 /// Run mixed traffic through every runtime, round after round, and look at what is left of it.
 #[derive(Args)]

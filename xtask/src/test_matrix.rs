@@ -9,8 +9,9 @@ use clap::Args;
 use crate::bare_metal;
 use crate::machines;
 use crate::proof;
-use crate::rows::{self, Row, Step};
+use crate::rows::{self, Row};
 use crate::rust_version;
+use crate::step::Step;
 
 /// Run the rows of the test matrix one by one, with a table at the end.
 #[derive(Args, Default)]

@@ -114,6 +114,12 @@ pub(crate) fn cargo() -> String {
     env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
+/// Where cargo builds.
+pub(crate) fn target_folder() -> Result<PathBuf, String> {
+    let root = root()?;
+    Ok(env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set)))
+}
+
 /// The members, from `cargo metadata`.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let metadata = metadata(root, &["--no-deps"])?;
@@ -129,7 +135,6 @@ fn outside(root: &Path) -> Result<Vec<Outside>, String> {
     let metadata = metadata(root, &["--all-features", "--locked"])?;
     let words = "tree --locked --workspace --all-features --target all --prefix none --format {p}";
     let tree = said(Command::new(cargo()).args(words.split(' ')).current_dir(root))?;
-    let tree = String::from_utf8_lossy(&tree);
     let used: BTreeSet<(&str, &str)> = tree
         .lines()
         .filter_map(|line| line.split_once(" v"))
@@ -151,20 +156,26 @@ fn outside(root: &Path) -> Result<Vec<Outside>, String> {
     Ok(list(&metadata["packages"]).filter(is_used).map(read).collect())
 }
 
+/// What the compiler says when it is asked this.
+pub(crate) fn rustc(words: &[&str]) -> Result<String, String> {
+    said(Command::new("rustc").args(words).current_dir(root()?))
+}
+
 /// What a program wrote to standard output.
-fn said(command: &mut Command) -> Result<Vec<u8>, String> {
-    let output = command.output().map_err(|error| format!("cargo could not be run: {error}"))?;
+fn said(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{name} could not be run: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cargo failed:\n{}", said.trim_end()));
+        return Err(format!("{name} failed:\n{}", said.trim_end()));
     }
-    Ok(output.stdout)
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn metadata(root: &Path, words: &[&str]) -> Result<Value, String> {
     let metadata = ["metadata", "--format-version", "1"];
     let output = said(Command::new(cargo()).args(metadata).args(words).current_dir(root))?;
-    serde_json::from_slice(&output)
+    serde_json::from_str(&output)
         .map_err(|error| format!("cargo metadata printed something else than JSON: {error}"))
 }
 

@@ -5,11 +5,19 @@
 //! are drawn so that some histories lack a feature altogether and others have little else.
 
 mod common;
+mod dice;
 
-use common::histories::{Difference, Seeded, Setting, Totals};
+use common::histories::{self, Difference, Setting, Totals};
+use dice::Dice;
+
+impl histories::Dice for Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        Self::below(self, n)
+    }
+}
 
 fn history(seed: u64, totals: &mut Totals) {
-    let mut dice = Seeded(seed);
+    let mut dice = Dice(seed);
     let setting = Setting::draw(&mut dice);
     if let Err(Difference(what)) = setting.live(&mut dice, totals) {
         panic!("SEED={seed}: {what}");

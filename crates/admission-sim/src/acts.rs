@@ -99,12 +99,13 @@ impl World {
         if !self.observer.borrow().is_here(name) {
             return;
         }
+        let nested = self.observer.borrow().nested;
         self.observer.borrow_mut().resets(Some(name));
         let kept = self.providers.borrow().get(name).cloned();
         let provider = kept.or_else(|| admission.provider(&format!("p{name}")).ok());
         let outcome = provider.map(|provider| self.guarded(|| provider.reset()));
         if matches!(outcome, Some(Some(Err(_)))) {
-            self.gone(name, "a reset");
+            self.gone(name, "a reset", nested);
         }
     }
 
@@ -196,17 +197,21 @@ impl World {
             return;
         }
         self.note(Fault::ProviderRemoved);
+        let nested = self.observer.borrow().nested;
         self.observer.borrow_mut().removes(name);
         let outcome = self.guarded(|| admission.remove_provider(&format!("p{name}")));
         if matches!(outcome, Some(Err(_))) {
-            self.gone(name, "a removal");
+            self.gone(name, "a removal", nested);
         }
     }
 
-    /// The coordinator says that a provider is not there.
-    fn gone(&self, name: usize, to_whom: &str) {
+    /// The coordinator says that a provider is not there, or was not: a waker that was woken since `nested` may
+    /// have called it, and so made it again.
+    fn gone(&self, name: usize, to_whom: &str, nested: u64) {
         if self.may_be_forgotten(name) {
-            self.observer.borrow_mut().is_gone(name);
+            if self.observer.borrow().nested == nested {
+                self.observer.borrow_mut().is_gone(name);
+            }
         } else {
             self.violate("L10", format!("p{name} is unknown to {to_whom}, and is there"));
         }
@@ -219,7 +224,7 @@ impl World {
 
     pub(crate) fn close(&self) {
         let Some(admission) = self.admission() else { return };
-        self.observer.borrow_mut().closes();
+        self.observer.borrow_mut().closes(self.now());
         let _ = self.guarded(|| admission.close());
         self.time_passed();
     }

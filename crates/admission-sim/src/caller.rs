@@ -109,6 +109,11 @@ impl Caller {
         held > 1
     }
 
+    /// Whether anybody else still has the future of its signal.
+    pub(crate) fn is_signal_held(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| Arc::strong_count(source) > 1)
+    }
+
     pub(crate) fn take(&self) -> Slot {
         self.slot.replace(Slot::Busy)
     }

@@ -1,6 +1,7 @@
 //! A small generator with a seed (SplitMix64), so that a seed is a history.
 //!
-//! Owns: drawing. Lacks any source of chance of its own.
+//! Owns: drawing. Lacks any source of chance of its own, and a crate to share with the soak: five
+//! lines are less to keep.
 
 /// Draws numbers from a seed.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ use admission_rt::{Idle, Instant};
 
 use crate::caller::Slot;
 use crate::faults::{Fault, Faults};
+use crate::limits::Ms;
 use crate::observer::{Phase, Violation};
 use crate::plan::{How, Setup, Step};
 use crate::world::{World, set_world};
@@ -109,7 +110,50 @@ impl History {
         if !is_anybody && self.armed() > 0 {
             world.violate("T6", "an alarm is armed, and nobody waits");
         }
+        // With honest timers and clocks an alarm has seen to it; otherwise only the latest call has.
+        let passed = world.passed.get();
+        self.check_idle(if self.has_lied { passed } else { passed.max(world.now()) });
         world.observer.borrow().violation.is_some()
+    }
+
+    /// rules W4, T6: whoever waits for idle has been woken once nobody can be in any more, be it that the last
+    /// grant was taken back by an alarm that was set for those who wait for idle alone.
+    pub(crate) fn check_idle(&self, now: u64) {
+        if self.waits_for_idle() && self.world.observer.borrow().is_surely_empty(now) {
+            let what = format!("at {} everybody is out, and whoever waits for idle is not told", Ms(now));
+            self.world.violate("W4", what);
+        }
+    }
+
+    /// Whether somebody waits for idle, and has not been woken since it was last polled. Its alarm is that of
+    /// the first runtime, whose end would have woken it.
+    fn waits_for_idle(&self) -> bool {
+        self.idle.as_ref().is_some_and(|(_, flag)| !flag.0.load(Ordering::SeqCst))
+    }
+
+    /// rule T6: what alarms are set for, beside what the coordinator says of itself. To be asked after it has
+    /// just let time pass. With calls in the queue whose runtime died there need be no alarm, so one that comes
+    /// too late is looked for only where somebody waits for idle.
+    fn check_alarms(&self) {
+        let world = &self.world;
+        let Some(admission) = world.admission() else { return };
+        let nested = world.observer.borrow().nested;
+        let Some(snapshot) = world.guarded(|| admission.snapshot()) else { return };
+        if world.observer.borrow().nested != nested {
+            return;
+        }
+        let (granted, queued) = (snapshot.client.granted, snapshot.client.queued);
+        if queued == 0 && (granted == 0 || self.idle.is_none()) && self.armed() > 0 {
+            world.violate("T6", format!("an alarm is armed, {granted} are granted, and nobody is queued"));
+        }
+        if self.has_lied || !self.waits_for_idle() {
+            return;
+        }
+        let taken_back = (granted > 0).then(|| snapshot.at.as_nanos() + world.observer.borrow().hand_off);
+        let next = [taken_back, snapshot.next.map(Instant::as_nanos)].into_iter().flatten().min();
+        if let Some(next) = next.filter(|next| self.next_timer().is_none_or(|at| at > *next)) {
+            world.violate("T6", format!("somebody waits for idle, and no alarm is set for {}", Ms(next)));
+        }
     }
 
     pub(crate) fn armed(&self) -> usize {
@@ -201,9 +245,13 @@ impl History {
                 world.note(Fault::Closed);
                 world.close();
             }
-            Step::Look => world.look(),
+            Step::Look => {
+                world.look();
+                self.check_alarms();
+            }
             Step::WatchIdle => self.watch_idle(),
             Step::LeaveIdle => self.idle = None,
+            Step::Abandon => self.abandon(),
             Step::InWake(who, what) => {
                 if let Some(n) = find(who) {
                     world.caller(n).reentries.borrow_mut().push(*what);
@@ -265,6 +313,30 @@ impl History {
         let Some(admission) = self.world.admission() else { return };
         self.idle = Some((admission.idle(), Arc::default()));
         self.poll_idle();
+    }
+
+    /// Nobody is polled any more, and nothing is called: only alarms can tell whoever waits for idle.
+    fn abandon(&mut self) {
+        let world = self.world.clone();
+        for n in 0..world.count() {
+            world.caller(n).is_neglected.set(true);
+        }
+        for n in 0..world.count() {
+            if !world.observer.borrow().calls[n].leaked {
+                world.finish(n);
+            }
+        }
+        if self.idle.is_none() {
+            self.watch_idle();
+        } else {
+            self.poll_idle();
+        }
+        self.check_alarms();
+        world.note(Fault::Closed);
+        world.close();
+        self.check_alarms();
+        let hand_off = world.observer.borrow().hand_off;
+        self.pass(hand_off, false);
     }
 
     fn poll_idle(&mut self) {

@@ -50,6 +50,7 @@ impl History {
             if host() > unreliable_until {
                 let now = world.now();
                 world.observer.borrow_mut().check_rest(now);
+                self.check_idle(now);
             }
             if !self.is_anybody_left() || world.observer.borrow().violation.is_some() {
                 break;
@@ -155,7 +156,7 @@ impl History {
             if caller.is_waker_held() {
                 world.violate("W5", format!("caller {n} is out, and its waker is kept"));
             }
-            if caller.source.as_ref().is_some_and(|source| Arc::strong_count(source) > 1) {
+            if caller.is_signal_held() {
                 world.violate("W5", format!("caller {n} is out, and its signal's future is kept"));
             }
         }

@@ -93,6 +93,8 @@ pub(crate) enum Step {
     Look,
     WatchIdle,
     LeaveIdle,
+    /// Whoever runs is done, nobody is polled any more, somebody waits for idle, and it closes.
+    Abandon,
     /// When it is next woken its waker does this.
     InWake(usize, Reentry),
     PanicInWake(usize),
@@ -162,6 +164,10 @@ pub(crate) fn draw(seed: u64) -> (Setup, Vec<Step>) {
             draw_step(&mut dice, &setup, callers, has_faults, may_leak, may_close)
         };
         steps.push(step);
+    }
+    // The last draw, so that the steps before it are those that a seed has always had.
+    if dice.percent(20) {
+        steps.push(Step::Abandon);
     }
     (setup, steps)
 }
@@ -377,6 +383,7 @@ impl fmt::Display for Step {
             Self::Look => f.write_str("somebody looks"),
             Self::WatchIdle => f.write_str("somebody waits for idle"),
             Self::LeaveIdle => f.write_str("whoever waited for idle leaves"),
+            Self::Abandon => f.write_str("everybody is left alone, somebody waits for idle, and it closes"),
             Self::InWake(who, what) => write!(f, "caller {who}: its waker will {what:?}"),
             Self::PanicInWake(who) => write!(f, "caller {who}: its waker will panic"),
             Self::PanicInOperation(who) => write!(f, "caller {who}: its operation will panic"),

@@ -302,8 +302,13 @@ impl World {
     pub(crate) fn starts(&self, n: usize) {
         self.say(|| format!("caller {n} → starts"));
         self.faults.borrow_mut().started += 1;
-        self.caller(n).started.set(Some(self.host.now().as_nanos()));
+        let caller = self.caller(n);
+        caller.started.set(Some(self.host.now().as_nanos()));
         self.observer.borrow_mut().starts(n, self.now());
+        // rule I3: only a call that may be tried again has its signal for longer than it waits.
+        if caller.spec.how != How::Retry && caller.is_signal_held() {
+            self.violate("I3", format!("caller {n} starts, and its signal's future is kept"));
+        }
         self.time_passed();
     }
 

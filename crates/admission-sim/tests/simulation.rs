@@ -16,7 +16,7 @@ fn live(seeds: std::ops::Range<u64>) -> Faults {
     faults
 }
 
-// rules L1, L2, L3, L5, E1, E2, S3, S4, W1, W2, W3, W4, W5, W6, T1, T3, T6, R1, D5
+// rules L1, L2, L3, L5, E1, E2, S3, S4, W1, W2, W3, W4, W5, W6, T1, T3, T6, R1, I3, D5
 #[test]
 fn the_house_stands_in_histories_with_faults() {
     let faults = live(0..400);
@@ -45,4 +45,11 @@ fn a_call_that_is_aborted_before_it_asks_makes_no_provider() {
 #[test]
 fn a_newcomer_is_told_why_it_was_refused_though_its_poll_ends_in_anothers_panic() {
     assert!(live(71_000_813_163..71_000_813_164).refused > 0);
+}
+
+// rule L10: a reset finds that a provider of the template was forgotten, and wakes somebody whose waker makes it
+// again; the observer took it to be gone.
+#[test]
+fn a_provider_that_a_waker_makes_again_is_there() {
+    assert!(live(90_000_097_142..90_000_097_143).started > 0);
 }

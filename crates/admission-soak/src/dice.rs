@@ -1,7 +1,7 @@
 //! A small generator with a seed (SplitMix64).
 //!
 //! Owns: drawing. Lacks any source of chance of its own; what a real runtime does with what was drawn is up to its
-//! threads, so a seed gives the same traffic and not the same history.
+//! threads, so a seed gives the same traffic and not the same history. Lacks a crate to share, as in the simulator.
 
 /// Draws from a seed.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! A small generator with a seed (SplitMix64): 64 bits wide on every machine.
 //!
-//! Owns: numbers. Lacks any source of chance but its seed.
+//! Owns: numbers. Lacks any source of chance but its seed, and whatever would lie beside the core on a bare machine:
+//! hence a copy of its own.
 
 pub(crate) struct Dice(pub(crate) u64);
 

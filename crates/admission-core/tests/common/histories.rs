@@ -27,19 +27,6 @@ pub(crate) trait Dice {
     }
 }
 
-/// A small generator with a seed (SplitMix64).
-pub(crate) struct Seeded(pub(crate) u64);
-
-impl Dice for Seeded {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % n
-    }
-}
-
 /// Bytes, read from the front; after their end every number is 0.
 ///
 /// A number takes as many bytes as it may need, so that a byte that changes changes one decision.

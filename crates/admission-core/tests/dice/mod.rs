@@ -1,4 +1,7 @@
 //! A small generator with a seed (SplitMix64), so that every run draws the same.
+//!
+//! Owns: drawing, for all tests of the core. Other programs that draw have a copy: its five lines are
+//! less to keep than a crate for them.
 
 #![allow(dead_code)] // each test that mounts this uses a part of it
 

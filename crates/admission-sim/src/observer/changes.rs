@@ -112,10 +112,11 @@ impl Observer {
         self.max_queued = calls;
     }
 
-    pub(crate) fn closes(&mut self) {
+    pub(crate) fn closes(&mut self, now: u64) {
         let seq = self.next();
         if self.closed.is_none() {
             self.closed = Some(seq);
+            self.closed_at = Some(now);
             self.closed_in_wake = self.depth > 0;
         }
     }

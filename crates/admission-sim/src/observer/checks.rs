@@ -332,6 +332,25 @@ impl Observer {
         }
     }
 
+    /// Whether nobody can be in any more, if the coordinator has let time pass up to `now`.
+    pub(crate) fn is_surely_empty(&self, now: u64) -> bool {
+        self.calls.iter().all(|record| match record.phase {
+            Phase::New | Phase::Over => true,
+            Phase::Running => false,
+            Phase::Waiting => self.latest_end(record).is_some_and(|end| end <= now),
+        })
+    }
+
+    /// When a call that waits is out at the latest, though nobody polls it. After the close and after its
+    /// deadline it is granted no more, so all it can have is a grant of before (rules W2, W4, S4).
+    fn latest_end(&self, record: &Record) -> Option<u64> {
+        if record.is_out || record.was_removed {
+            return Some(0);
+        }
+        let ends = [self.closed_at, record.deadline];
+        ends.into_iter().flatten().min().map(|at| at.saturating_add(self.hand_off))
+    }
+
     /// The next instant after `now` at which something may change that can be seen from outside.
     pub(crate) fn next_change(&self, now: u64) -> Option<u64> {
         let waiting = || self.calls.iter().filter(|record| record.phase == Phase::Waiting);

@@ -109,9 +109,11 @@ pub(crate) struct Observer {
     names: Vec<Name>,
     template: Option<LimitSpec>,
     max_queued: u32,
-    hand_off: u64,
+    pub(crate) hand_off: u64,
     has_max_wait: bool,
     pub(crate) closed: Option<u64>,
+    /// The time of that.
+    closed_at: Option<u64>,
     /// A waker closed it: others whom the same call granted may be woken after that.
     closed_in_wake: bool,
     bounds: Vec<Bound>,
@@ -140,6 +142,7 @@ impl Observer {
             hand_off: setup.hand_off,
             has_max_wait: setup.max_wait.is_some(),
             closed: None,
+            closed_at: None,
             closed_in_wake: false,
             bounds: Vec::new(),
             phantoms: Vec::new(),
