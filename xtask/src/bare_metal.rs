@@ -39,6 +39,7 @@ fn checked(compiler: &Result<SecondCompiler, String>) -> Row {
                         --target wasm32-unknown-unknown";
         compiler.step("check", machines).env("RUSTFLAGS", "-Zno-codegen")
     })
+    .long()
 }
 
 fn row(
