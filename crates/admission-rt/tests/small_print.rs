@@ -6,7 +6,8 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::future::ready;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
@@ -277,4 +278,46 @@ fn a_call_may_begin_to_wait_behind_more_grants_than_calls() {
     let waits = Task::waiting(a.acquire());
     assert_eq!(admission.counts(), counts(0, 1, 2));
     drop((granted, waits));
+}
+
+// rules E5, O2, W5: while one turn sets an alarm, and takes its time
+#[test]
+fn who_sleeps_is_woken_by_a_turn_that_also_reports_and_may_set_no_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let builder = world.builder().provider("a", |p| p.max_concurrent(1)).provider("b", |p| p);
+    let builder = builder.on_long_wait(ms(50), move |_| _ = count.fetch_add(1, Ordering::SeqCst));
+    let admission = builder.build().unwrap();
+    let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
+    let sleep = |millis| b.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
+    let woken = Arc::<common::Wakes>::default();
+    let mut sleeps = Task::new(sleep(50));
+    assert!(sleeps.poll_with(&Waker::from(woken.clone())).is_pending());
+    let _permit = a.try_acquire().unwrap();
+    let _waits = Task::waiting(a.acquire());
+    assert_eq!(world.armed(), Some(50), "for both");
+    let (later, in_time) = (world.clone(), Arc::new(Mutex::new(None)));
+    let (seen, reader) = (in_time.clone(), admission.clone());
+    *world.inside.lock().unwrap() = Some(Box::new(move || {
+        later.set(50);
+        assert_eq!(reader.counts(), counts(1, 1, 0));
+        *seen.lock().unwrap() = Some((woken.count(), told.load(Ordering::SeqCst)));
+    }));
+    let _sets_the_alarm = Task::waiting(sleep(20));
+    assert_eq!(*in_time.lock().unwrap(), Some((1, 1)));
+}
+
+// rules E5, W5
+#[test]
+fn who_sleeps_is_woken_by_the_turn_that_hears_of_its_runtimes_end() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (_admission, a) = one_at_a_time(&world);
+    let sleep = |millis| a.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
+    let (is_over, is_not) = (Task::waiting(sleep(10)), Task::waiting(sleep(1_000)));
+    world.set(10);
+    world.die(true);
+    assert_eq!((is_over.is_woken(), is_not.is_woken()), (true, true));
 }
