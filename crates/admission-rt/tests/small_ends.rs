@@ -55,7 +55,7 @@ fn nobody_is_asked_about_the_error_of_an_operation_that_panics_after_it() {
     assert_eq!((asked.load(Ordering::SeqCst), admission.counts()), (0, counts(0, 0, 0)));
 }
 
-// rules Q7, W5
+// rule W5
 #[test]
 fn a_source_that_panics_after_its_error_has_panicked() {
     let world = World::new();
@@ -70,7 +70,7 @@ fn a_source_that_panics_after_its_error_has_panicked() {
     }
 }
 
-// rules Q7, W7
+// rules W5, W7
 #[test]
 fn a_source_that_its_runtime_gives_up_is_lost_and_its_permit_is_not() {
     let world = World::new();
@@ -87,7 +87,7 @@ fn a_source_that_its_runtime_gives_up_is_lost_and_its_permit_is_not() {
     assert!(matches!(waiting.ready(), Err(QueryError::Lost)));
 }
 
-// rules I4, E5
+// rule I4
 #[test]
 fn an_item_that_panics_says_in_which_attempt() {
     let world = World::new();
