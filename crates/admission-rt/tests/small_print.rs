@@ -37,6 +37,36 @@ fn whoever_waits_is_woken_by_its_latest_waker() {
     assert_eq!(latest.map(|wakes| wakes.count()), [1, 1]);
 }
 
+// rules E5, W5
+#[test]
+fn whoever_sleeps_is_woken_by_its_latest_waker() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (_admission, a) = one_at_a_time(&world);
+    let retries = a.retry(Retry::times(1).delay(ms(10)));
+    let mut sleeps = Task::waiting(retries.try_run(|_| ready(Err::<(), _>(1))));
+    let latest = Arc::<common::Wakes>::default();
+    assert!(sleeps.poll_with(&Waker::from(latest.clone())).is_pending());
+    world.advance_to(10);
+    assert_eq!((sleeps.wakes(), latest.count()), (0, 1));
+}
+
+// rule T6
+#[test]
+fn once_nobody_waits_for_idle_a_grant_that_is_out_sets_no_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let granted = Task::waiting(a.acquire());
+    drop(Task::waiting(admission.idle()));
+    drop(permit);
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 1), None));
+    let _waits_for_idle = Task::waiting(admission.idle());
+    assert_eq!(world.armed(), Some(200), "the hand-off time");
+    drop(granted);
+}
+
 // rule W4
 #[test]
 fn whoever_stops_waiting_for_idle_or_the_close_leaves_no_waker() {
@@ -307,6 +337,28 @@ fn who_sleeps_is_woken_by_a_turn_that_also_reports_and_may_set_no_alarm() {
     }));
     let _sets_the_alarm = Task::waiting(sleep(20));
     assert_eq!(*in_time.lock().unwrap(), Some((1, 1)));
+}
+
+// rules E5, W4, W5: while one turn sets an alarm, and takes its time
+#[test]
+fn who_sleeps_and_who_waits_for_the_close_are_both_told_by_a_turn_that_may_set_no_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let sleep = |millis| a.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
+    let wakes = [Arc::<common::Wakes>::default(), Arc::default()];
+    let [sleeper, closer] = wakes.clone().map(Waker::from);
+    let (mut sleeps, mut closed) = (Task::new(sleep(50)), Task::new(admission.closed()));
+    assert!(sleeps.poll_with(&sleeper).is_pending() && closed.poll_with(&closer).is_pending());
+    let (later, in_time) = (world.clone(), Arc::new(Mutex::new(None)));
+    let (seen, closes) = (in_time.clone(), admission.clone());
+    *world.inside.lock().unwrap() = Some(Box::new(move || {
+        later.set(50);
+        closes.close();
+        *seen.lock().unwrap() = Some(wakes.map(|wakes| wakes.count()));
+    }));
+    let _sets_the_alarm = Task::waiting(sleep(20));
+    assert_eq!(*in_time.lock().unwrap(), Some([1, 1]));
 }
 
 // rules E5, W5
