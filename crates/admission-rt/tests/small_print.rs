@@ -361,6 +361,43 @@ fn who_sleeps_and_who_waits_for_the_close_are_both_told_by_a_turn_that_may_set_n
     assert_eq!(*in_time.lock().unwrap(), Some([1, 1]));
 }
 
+/// Does something once, inside its wake.
+struct AtWake(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for AtWake {
+    fn wake(self: Arc<Self>) {
+        let act = self.0.lock().unwrap().take();
+        if let Some(act) = act {
+            act();
+        }
+    }
+}
+
+// rule W4
+#[test]
+fn who_waits_for_the_close_is_told_while_others_are_still_to_hear_of_idle() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let woken = Arc::<common::Wakes>::default();
+    let mut closed = Task::new(admission.closed());
+    assert!(closed.poll_with(&Waker::from(woken.clone())).is_pending());
+    let (in_time, closes) = (Arc::new(Mutex::new(None)), admission.clone());
+    let seen = in_time.clone();
+    let act: Box<dyn FnOnce() + Send> = Box::new(move || {
+        closes.close();
+        *seen.lock().unwrap() = Some(woken.count());
+    });
+    let mut first = Task::new(admission.idle());
+    assert!(first.poll_with(&Waker::from(Arc::new(AtWake(Mutex::new(Some(act)))))).is_pending());
+    // More than are woken at once.
+    let others: Vec<_> = (0..50).map(|_| Task::waiting(admission.idle())).collect();
+    drop(permit);
+    assert_eq!(*in_time.lock().unwrap(), Some(1));
+    assert!(others.iter().all(|idle| idle.wakes() == 1));
+}
+
 // rules E5, W5
 #[test]
 fn who_sleeps_is_woken_by_the_turn_that_hears_of_its_runtimes_end() {
