@@ -51,20 +51,21 @@ fn whoever_sleeps_is_woken_by_its_latest_waker() {
     assert_eq!((sleeps.wakes(), latest.count()), (0, 1));
 }
 
-// rule T6
+// rules S4, T6
 #[test]
-fn once_nobody_waits_for_idle_a_grant_that_is_out_sets_no_alarm() {
+fn once_nobody_waits_for_idle_no_alarm_is_set_for_a_grant_that_is_out() {
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);
+    let retries = a.retry(Retry::times(1).delay(ms(1_000)));
+    let _has_an_alarm = Task::waiting(retries.try_run(|_| ready(Err::<(), _>(1))));
     let permit = a.try_acquire().unwrap();
-    let granted = Task::waiting(a.acquire());
+    let _granted = Task::waiting(a.acquire());
     drop(Task::waiting(admission.idle()));
     drop(permit);
-    assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 1), None));
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 1), Some(1_000)));
     let _waits_for_idle = Task::waiting(admission.idle());
     assert_eq!(world.armed(), Some(200), "the hand-off time");
-    drop(granted);
 }
 
 // rule W4
