@@ -197,7 +197,7 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         ],
     },
     Explained {
-        why: "Who leaves leaves alone: the rest is an eighth of the room before it is less.",
+        why: "Entries leave one by one: the rest is an eighth of the room before it is less.",
         mutants: &[
             "crates/admission-rt/src/guests.rs: replace < with == in Table::free",
             "crates/admission-rt/src/in_force.rs: replace < with == in InForce::remove",
