@@ -125,6 +125,7 @@ const RT: &[Stage] = &[
             "--test=retries",
             "--test=sleep_alarm",
             "--test=small_answers",
+            "--test=small_ends",
             "--test=small_print",
             "--test=start_panics",
             "--test=streams",

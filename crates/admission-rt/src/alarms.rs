@@ -370,6 +370,7 @@ mod tests {
         let mut last = Booking::NONE;
         assert!(matches!(alarms.book(&mut last, runtime(most - 1)), Booked::Done));
         assert!(last.is_counted(), "who is known has its place");
+        assert_eq!(last.place(), Some(Booking::PLACES - 1), "and it is told from all others");
         // One ends, and when whoever counted on it has been told, there is room.
         alarms.lose(7);
         let Some((lost, _)) = alarms.next_lost() else { panic!("somebody counts on it") };

@@ -378,14 +378,17 @@ mod tests {
     // rule L10
     #[test]
     fn a_crowd_leaves_no_room_behind() {
-        let shared = shared();
-        let crowd: Vec<_> = (0..1_000).map(|n| guest(&shared, &n.to_string())).collect();
-        assert!(shared.guests.lock().numbers.capacity() >= 1_000);
-        let last = guest(&shared, "999");
-        drop(crowd);
-        let table = shared.guests.lock();
-        assert!(table.numbers.capacity() <= KEPT && table.entries.capacity() <= KEPT);
-        drop(table);
-        drop(last);
+        // How much room is left depends on where names lie, and that is chance.
+        for _ in 0..40 {
+            let shared = shared();
+            let crowd: Vec<_> = (0..1_000).map(|n| guest(&shared, &n.to_string())).collect();
+            assert!(shared.guests.lock().numbers.capacity() >= 1_000);
+            let last = guest(&shared, "999");
+            drop(crowd);
+            let table = shared.guests.lock();
+            assert!(table.numbers.capacity() <= KEPT && table.entries.capacity() <= KEPT);
+            drop(table);
+            drop(last);
+        }
     }
 }

@@ -6,7 +6,6 @@
 //! Futures of waiting calls never sleep; the machine knows their deadlines.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -114,12 +113,6 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         quietly(|| self.leave());
-    }
-}
-
-impl fmt::Debug for Sleep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("until", &self.until).finish_non_exhaustive()
     }
 }
 

@@ -8,11 +8,11 @@ mod common;
 use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use admission_rt::{AdmissionStreamExt, Attempt, OnAbort, Query, Retry};
+use admission_rt::{AdmissionStreamExt, Attempt, OnAbort, Query, Refresh, Retry};
 use common::{Admission, Provider, Task, World, counts};
 use futures_core::Stream;
 use futures_util::stream::iter;
@@ -186,4 +186,26 @@ fn outputs_that_nobody_reads_are_dropped_one_by_one() {
     assert!(matches!(output, Poll::Ready(Some(Err(_)))));
     let _ = panics(|| drop(output));
     assert!(matches!(poll(&mut stream), Poll::Ready(None)));
+}
+
+// rules Q7, W5
+#[test]
+fn a_source_that_ends_its_query_meets_what_the_query_has_captured() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = provider(&world);
+    let held = Arc::<Mutex<Option<(Refresh<(), ()>, Query<(), ()>)>>>::default();
+    let (inside, captured) = (held.clone(), Bomb);
+    let query = a.query(1).on_abort(OnAbort::Drop).build(move |_| {
+        let _ = &captured;
+        let last = inside.lock().unwrap().take();
+        drop(last);
+        answers(|| Ok(()))
+    });
+    let mut waiting = query.refresh();
+    assert!(Pin::new(&mut waiting).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    *held.lock().unwrap() = Some((waiting, query));
+    world.run();
+    assert_eq!((admission.counts(), world.task_counts().0), (counts(0, 0, 0), 0));
+    assert_eq!(Arc::strong_count(&held), 1, "nothing is left of the query");
 }

@@ -218,10 +218,13 @@ fn a_snapshot_that_comes_in_a_wakers_clone_is_seen() {
     let mut cx = Context::from_waker(Waker::noop());
     assert!(looks.poll_snapshot(&mut cx).is_ready());
     let pauses = query.clone();
-    let waker = at_clone(move || pauses.pause());
+    let here = Arc::new(AtClone(Mutex::new(Some(Box::new(move || pauses.pause())))));
+    let waker = waker_of(here.clone());
     let polled = looks.poll_snapshot(&mut Context::from_waker(&waker));
     let Poll::Ready(Some(snapshot)) = polled else { panic!("it is newer") };
     assert_eq!(snapshot.status, QueryStatus::Paused);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&here), 1, "whoever has its answer is woken for nothing else");
 }
 
 // rules Q7, W5
@@ -417,4 +420,26 @@ fn a_poll_with_the_waker_that_is_kept_clones_nothing() {
     let mut looks = query.subscribe();
     assert!(looks.poll_snapshot(&mut Context::from_waker(Waker::noop())).is_ready());
     assert!(!clones_again(std::future::poll_fn(move |cx| looks.poll_snapshot(cx))));
+}
+
+// rules O2, L10
+#[test]
+fn a_call_that_is_reported_once_its_provider_is_gone_is_nobodys() {
+    let world = World::new();
+    let _entered = world.enter();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let seen = told.clone();
+    let builder = world.builder().provider("a", |p| p.max_concurrent(1)).template(|p| p.max_concurrent(1));
+    let builder =
+        builder.on_long_wait(ms(50), move |waits| seen.lock().unwrap().push(waits.provider.clone()));
+    let admission = builder.build().unwrap();
+    let (a, host) = (admission.provider("a").unwrap(), admission.provider("host").unwrap());
+    let permit = a.try_acquire().unwrap();
+    let all = (host.try_acquire().unwrap(), Task::waiting(host.acquire()), host);
+    // The same turn finds that the host's call has waited long, and wakes somebody who takes it out.
+    let mut wakes_first = Task::new(a.acquire());
+    assert!(wakes_first.poll_with(&at_wake(move || drop(all))).is_pending());
+    world.set(50);
+    drop(permit);
+    assert_eq!(*told.lock().unwrap(), ["?".into()]);
 }

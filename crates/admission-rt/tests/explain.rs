@@ -60,8 +60,9 @@ fn a_grant_that_is_not_taken_is_explained_and_not_reported() {
     world.advance_to(40);
     drop(permit);
     world.advance_to(60);
-    let words = waits.future.explain().unwrap().to_string();
-    assert_eq!(words, "a: granted after 60 ms, and has yet to be polled");
+    let granted = waits.future.explain().unwrap();
+    assert_eq!(granted.to_string(), "a: granted after 60 ms, and has yet to be polled");
+    assert_eq!((granted.is_granted, granted.not_before), (true, None), "nothing is ahead of it");
     assert_eq!(*told.lock().unwrap(), []);
     world.advance_to(300);
     let passed_over = waits.future.explain().unwrap();

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
+use admission_rt::{AbortHandle, Key};
 use allocation_counter::measure;
 use common::{Acquire, Admission, World, ms};
 
@@ -170,4 +171,93 @@ fn a_kept_handle_of_a_made_provider_costs_a_box_per_call() {
     };
     calls(100);
     assert_eq!(measure(|| calls(1_000)).count_total, 1_000);
+}
+
+// rules L7, L10
+#[test]
+fn limits_of_a_crowd_of_providers_leave_nothing_behind() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().template(|p| p.max_concurrent(2)).build().unwrap();
+    let names: Vec<String> = (0..10_000).map(|nth| format!("host-{nth}")).collect();
+    let change = |names: &[String], limit: u32| {
+        for name in names {
+            admission.provider(name).unwrap().set_limits(|p| p.max_concurrent(limit)).unwrap();
+        }
+    };
+    let some = kept(|| {
+        change(&names, 1);
+        // With the template's limits again they are as any other, and forgotten.
+        change(&names[20..], 2);
+    });
+    assert!(some < 64 * 1_024, "{some} bytes for twenty");
+    let more = kept(|| {
+        change(&names[20..], 1);
+        change(&names, 2);
+    });
+    let all = some + more;
+    assert!(all < 32 * 1_024, "{all} bytes for none");
+}
+
+// rules D3, W5
+#[test]
+fn a_crowd_of_keys_leaves_nothing_behind() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let crowd = |key: fn(u64) -> Key| {
+        let permits = (0..10_000).map(|nth| a.key(key(nth)).try_acquire().unwrap());
+        drop(permits.collect::<Vec<_>>());
+    };
+    // Numbers need no name. What room there is for so many calls stays there.
+    crowd(Key::from);
+    let all = kept(|| crowd(|nth| format!("call {nth}").into()));
+    assert!(all < 64 * 1_024, "{all} bytes");
+}
+
+// rules I3, W3
+#[test]
+fn a_running_call_keeps_nothing_of_its_wait() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let (_handle, signal) = AbortHandle::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut running = |has_signal: bool| {
+        let mut permits = Vec::with_capacity(1_000);
+        let bytes = kept(|| {
+            for _ in 0..1_000 {
+                let call = a.admission_timeout(ms(5));
+                let call = if has_signal { call.abort_signal(&signal) } else { call };
+                permits.push(Pin::new(&mut call.acquire()).poll(&mut cx));
+            }
+        });
+        assert_eq!(admission.counts().running, 1_000);
+        bytes
+    };
+    running(false);
+    assert_eq!(running(true), running(false));
+}
+
+// rules O2, W5
+#[test]
+fn calls_that_leave_while_one_waits_leave_nothing_to_report() {
+    let world = World::new();
+    let _entered = world.enter();
+    let builder = world.builder().provider("a", |p| p.max_concurrent(1));
+    let admission = builder.on_long_wait(ms(3_600_000), |_| {}).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let _permit = a.try_acquire().unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waiting = || {
+        let mut waits = a.acquire();
+        assert!(Pin::new(&mut waits).poll(&mut cx).is_pending());
+        waits
+    };
+    let _stays = waiting();
+    drop((0..1_000).map(|_| waiting()).collect::<Vec<_>>());
+    let all = kept(|| (0..100_000).for_each(|_| drop(waiting())));
+    assert!(all < 1_024, "{all} bytes");
 }

@@ -22,6 +22,8 @@ thread_local! {
     static LIVING: Cell<u32> = const { Cell::new(0) };
     /// How many are over before they begin.
     static OVER_AT_ONCE: Cell<u32> = const { Cell::new(0) };
+    /// The last alarm, as it was made.
+    static PRINTED: Cell<String> = const { Cell::new(String::new()) };
 }
 
 struct Sleep;
@@ -67,7 +69,9 @@ impl Runtime for Sleeps {
     }
 
     fn alarm(bell: Bell) -> Self::Alarm {
-        SleepAlarm::new(bell, Sleep::begin)
+        let alarm = SleepAlarm::new(bell, Sleep::begin);
+        PRINTED.set(format!("{alarm:?}"));
+        alarm
     }
 }
 
@@ -137,4 +141,12 @@ fn no_sleep_is_longer_than_a_year() {
     assert!(waiting.poll_acquire(&mut Context::from_waker(Waker::noop())).is_pending());
     WAKER.take().unwrap().wake();
     assert_eq!(ASKED.take(), [YEAR, YEAR]);
+}
+
+// rule O2
+#[test]
+fn an_alarm_can_be_printed() {
+    let a = paced(HOUR);
+    assert!(a.acquire().poll_acquire(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(PRINTED.take(), "SleepAlarm { armed: false, .. }");
 }

@@ -291,3 +291,18 @@ fn who_waits_for_a_grant_to_start_its_gap_is_held_back_by_the_hand_off() {
     let why = waits.future.explain().unwrap();
     assert!(why.held_by.iter().any(|held| held.limit.kind == LimitKind::HandOff), "{why}");
 }
+
+// rule W1
+#[test]
+fn so_many_wait_for_a_rate_limiter_unless_it_is_told_otherwise() {
+    let world = World::new();
+    let _entered = world.enter();
+    let rate = RateLimiter::builder(1, ms(1_000)).clock(world.clock()).build().unwrap();
+    drop(rate.try_acquire().unwrap());
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waiting: Vec<_> = (0..=65_536).map(|_| rate.acquire()).collect();
+    let mut last = waiting.pop().unwrap();
+    assert!(waiting.iter_mut().all(|waits| waits.poll_acquire(&mut cx).is_pending()));
+    let Poll::Ready(Err(refused)) = last.poll_acquire(&mut cx) else { panic!("there is no room for it") };
+    assert!(refused.is_overflow());
+}

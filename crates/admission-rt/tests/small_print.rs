@@ -6,7 +6,8 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::future::ready;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
@@ -34,6 +35,37 @@ fn whoever_waits_is_woken_by_its_latest_waker() {
     admission.close();
     assert_eq!((idle.wakes(), closed.wakes()), (0, 0));
     assert_eq!(latest.map(|wakes| wakes.count()), [1, 1]);
+}
+
+// rules E5, W5
+#[test]
+fn whoever_sleeps_is_woken_by_its_latest_waker() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (_admission, a) = one_at_a_time(&world);
+    let retries = a.retry(Retry::times(1).delay(ms(10)));
+    let mut sleeps = Task::waiting(retries.try_run(|_| ready(Err::<(), _>(1))));
+    let latest = Arc::<common::Wakes>::default();
+    assert!(sleeps.poll_with(&Waker::from(latest.clone())).is_pending());
+    world.advance_to(10);
+    assert_eq!((sleeps.wakes(), latest.count()), (0, 1));
+}
+
+// rules S4, T6
+#[test]
+fn once_nobody_waits_for_idle_no_alarm_is_set_for_a_grant_that_is_out() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let retries = a.retry(Retry::times(1).delay(ms(1_000)));
+    let _has_an_alarm = Task::waiting(retries.try_run(|_| ready(Err::<(), _>(1))));
+    let permit = a.try_acquire().unwrap();
+    let _granted = Task::waiting(a.acquire());
+    drop(Task::waiting(admission.idle()));
+    drop(permit);
+    assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 1), Some(1_000)));
+    let _waits_for_idle = Task::waiting(admission.idle());
+    assert_eq!(world.armed(), Some(200), "the hand-off time");
 }
 
 // rule W4
@@ -277,4 +309,105 @@ fn a_call_may_begin_to_wait_behind_more_grants_than_calls() {
     let waits = Task::waiting(a.acquire());
     assert_eq!(admission.counts(), counts(0, 1, 2));
     drop((granted, waits));
+}
+
+// rules E5, O2, W5: while one turn sets an alarm, and takes its time
+#[test]
+fn who_sleeps_is_woken_by_a_turn_that_also_reports_and_may_set_no_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let builder = world.builder().provider("a", |p| p.max_concurrent(1)).provider("b", |p| p);
+    let builder = builder.on_long_wait(ms(50), move |_| _ = count.fetch_add(1, Ordering::SeqCst));
+    let admission = builder.build().unwrap();
+    let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
+    let sleep = |millis| b.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
+    let woken = Arc::<common::Wakes>::default();
+    let mut sleeps = Task::new(sleep(50));
+    assert!(sleeps.poll_with(&Waker::from(woken.clone())).is_pending());
+    let _permit = a.try_acquire().unwrap();
+    let _waits = Task::waiting(a.acquire());
+    assert_eq!(world.armed(), Some(50), "for both");
+    let (later, in_time) = (world.clone(), Arc::new(Mutex::new(None)));
+    let (seen, reader) = (in_time.clone(), admission.clone());
+    *world.inside.lock().unwrap() = Some(Box::new(move || {
+        later.set(50);
+        assert_eq!(reader.counts(), counts(1, 1, 0));
+        *seen.lock().unwrap() = Some((woken.count(), told.load(Ordering::SeqCst)));
+    }));
+    let _sets_the_alarm = Task::waiting(sleep(20));
+    assert_eq!(*in_time.lock().unwrap(), Some((1, 1)));
+}
+
+// rules E5, W4, W5: while one turn sets an alarm, and takes its time
+#[test]
+fn who_sleeps_and_who_waits_for_the_close_are_both_told_by_a_turn_that_may_set_no_alarm() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let sleep = |millis| a.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
+    let wakes = [Arc::<common::Wakes>::default(), Arc::default()];
+    let [sleeper, closer] = wakes.clone().map(Waker::from);
+    let (mut sleeps, mut closed) = (Task::new(sleep(50)), Task::new(admission.closed()));
+    assert!(sleeps.poll_with(&sleeper).is_pending() && closed.poll_with(&closer).is_pending());
+    let (later, in_time) = (world.clone(), Arc::new(Mutex::new(None)));
+    let (seen, closes) = (in_time.clone(), admission.clone());
+    *world.inside.lock().unwrap() = Some(Box::new(move || {
+        later.set(50);
+        closes.close();
+        *seen.lock().unwrap() = Some(wakes.map(|wakes| wakes.count()));
+    }));
+    let _sets_the_alarm = Task::waiting(sleep(20));
+    assert_eq!(*in_time.lock().unwrap(), Some([1, 1]));
+}
+
+/// Does something once, inside its wake.
+struct AtWake(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for AtWake {
+    fn wake(self: Arc<Self>) {
+        let act = self.0.lock().unwrap().take();
+        if let Some(act) = act {
+            act();
+        }
+    }
+}
+
+// rule W4
+#[test]
+fn who_waits_for_the_close_is_told_while_others_are_still_to_hear_of_idle() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let woken = Arc::<common::Wakes>::default();
+    let mut closed = Task::new(admission.closed());
+    assert!(closed.poll_with(&Waker::from(woken.clone())).is_pending());
+    let (in_time, closes) = (Arc::new(Mutex::new(None)), admission.clone());
+    let seen = in_time.clone();
+    let act: Box<dyn FnOnce() + Send> = Box::new(move || {
+        closes.close();
+        *seen.lock().unwrap() = Some(woken.count());
+    });
+    let mut first = Task::new(admission.idle());
+    assert!(first.poll_with(&Waker::from(Arc::new(AtWake(Mutex::new(Some(act)))))).is_pending());
+    // More than are woken at once.
+    let others: Vec<_> = (0..50).map(|_| Task::waiting(admission.idle())).collect();
+    drop(permit);
+    assert_eq!(*in_time.lock().unwrap(), Some(1));
+    assert!(others.iter().all(|idle| idle.wakes() == 1));
+}
+
+// rules E5, W5
+#[test]
+fn who_sleeps_is_woken_by_the_turn_that_hears_of_its_runtimes_end() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (_admission, a) = one_at_a_time(&world);
+    let sleep = |millis| a.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
+    let (is_over, is_not) = (Task::waiting(sleep(10)), Task::waiting(sleep(1_000)));
+    world.set(10);
+    world.die(true);
+    assert_eq!((is_over.is_woken(), is_not.is_woken()), (true, true));
 }

@@ -382,6 +382,12 @@ impl World {
         self.drop_tasks();
     }
 
+    /// Drops one of these tasks, as a runtime does that gives it up.
+    pub(crate) fn drop_nth(&self, nth: usize) {
+        let task = self.tasks.lock().unwrap().remove(nth);
+        drop(task);
+    }
+
     /// Drops the tasks that run on their own; says how many there were.
     pub(crate) fn drop_tasks(&self) -> usize {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap());
