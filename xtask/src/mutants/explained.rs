@@ -25,7 +25,6 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/coordinator/grants.rs: replace < with <= in Coordinator::grant_due",
             "crates/admission-core/src/queue/costs.rs: replace Queue::has_more_units -> bool with true",
             "crates/admission-core/src/queue/costs.rs: replace > with >= in Queue::has_more_units",
-            "crates/admission-core/src/queue/lanes.rs: replace Queue::has_changed -> bool with true",
             "crates/admission-core/src/queue/lanes.rs: replace Queue::is_of_interest -> bool with true",
             "crates/admission-core/src/queue/lanes.rs: replace && with || in Queue::is_of_interest",
             "crates/admission-core/src/queue/lanes.rs: replace Queue::note_fleeting with ()",
