@@ -152,7 +152,10 @@ impl Mutants {
             if left.as_ref().is_some_and(BTreeSet::is_empty) {
                 break;
             }
-            let tally = self.try_all(stage, left.as_ref())?;
+            let mut tally = self.try_all(stage, left.as_ref())?;
+            if let Some(left) = &left {
+                tally.keep(left);
+            }
             println!("{}: {tally}", stage.name);
             if left.is_none() {
                 total = tally.clone();
@@ -192,6 +195,9 @@ impl Mutants {
                 }
             }
             Some(left) => {
+                for file in files(left) {
+                    command.arg("--file").arg(file);
+                }
                 for name in left {
                     command.arg("--re").arg(format!("^{}$", escaped(name)));
                 }
@@ -253,6 +259,13 @@ impl Tally {
             unviable: read("unviable.txt")?,
             missed: read("missed.txt")?,
         })
+    }
+
+    /// Leaves out whatever was not asked for: cargo-mutants heeds no name where a field is left out of a literal.
+    fn keep(&mut self, asked: &BTreeSet<String>) {
+        for set in [&mut self.caught, &mut self.timeout, &mut self.unviable, &mut self.missed] {
+            set.retain(|name| asked.contains(name));
+        }
     }
 
     fn all(&self) -> usize {
@@ -335,6 +348,11 @@ fn own_name<'a>(names: &'a BTreeMap<String, String>, lined: &'a str) -> &'a str 
     names.get(lined).map_or(lined, String::as_str)
 }
 
+/// The files that these are in.
+fn files(lined: &BTreeSet<String>) -> BTreeSet<&str> {
+    lined.iter().filter_map(|name| name.split(':').next()).collect()
+}
+
 /// A regular expression for this very text.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
@@ -377,6 +395,17 @@ mod tests {
         let left = BTreeSet::from([lined]);
         assert!(judge(&names, &Tally::default(), &left).is_err());
         assert!(judge(&names, &Tally::default(), &BTreeSet::new()).is_ok());
+    }
+
+    #[test]
+    fn only_those_that_were_left_are_counted_again() {
+        let [left, other] =
+            ["a.rs:1:2: replace < with > in f", "b.rs:1:2: delete field g"].map(str::to_owned);
+        let asked = BTreeSet::from([left.clone()]);
+        let mut tally = Tally { missed: BTreeSet::from([left, other]), ..Tally::default() };
+        tally.keep(&asked);
+        assert_eq!((tally.all(), tally.missed), (1, asked.clone()));
+        assert_eq!(files(&asked), BTreeSet::from(["a.rs"]));
     }
 
     #[test]

@@ -311,6 +311,25 @@ fn limits_that_change_to_and_fro_leave_nothing_behind() {
     }
 }
 
+// rules L3, W5: a log needs room for the starts in its window, and not for all that its limit would let in
+#[test]
+fn what_has_left_a_window_makes_room_for_what_comes() {
+    for (limits, costs) in [(quota(1_000_000, 100), &[][..]), (tokens(1_000_000, 100), &[(TOKENS, 1)])] {
+        let mut play = Play::new(free(), &[free()]);
+        // (A log that comes later has no room beforehand.)
+        play.core.set_limits(of(A), &limits, at(0)).expect("limits that are in order");
+        let mut run = |from, to| {
+            for then in from..to {
+                let call = play.starts(then, &ask(A).costs(costs));
+                play.settle(then, call);
+            }
+        };
+        run(0, 1_000);
+        let counted = measure(|| run(1_000, 10_000));
+        assert_eq!(counted.count_total, 0, "{limits:?}");
+    }
+}
+
 // rule W1
 #[test]
 fn a_waiting_ticket_takes_eighty_bytes_at_most() {

@@ -269,8 +269,8 @@ impl SlidingLog {
         if left > u64::from(grants) {
             return Room::Now;
         }
-        // One start out, one in: the first to leave makes room for the next.
-        let is_next = grants == 0 && left == 0 && self.first_leaves > now && self.kept() == self.limit;
+        // One start out, one in: the first to leave makes room for the next. (What had left is gone by now.)
+        let is_next = grants == 0 && self.kept() == self.limit;
         if is_next { Room::At(self.first_leaves) } else { self.next_room(grants, now) }
     }
 
