@@ -286,6 +286,13 @@ fn limits_that_change_to_and_fro_leave_nothing_behind() {
     let log = Log::new(1_000, ms(100));
     let limits = [log, log.until_settled()].map(|log| free().pacer(Pacer::Log(log)));
     let mut core = Coordinator::new(&config(free(), &[free()])).unwrap();
+    // Two calls at once leave a slot that no later call comes to, with the number of the start that was in it:
+    // an old call's that runs no more.
+    let overlap = [0, 1].map(|_| core.request(&ask(A), at(0)));
+    for outcome in overlap {
+        let Ok(Admitted::Started(ticket)) = outcome else { panic!("{outcome:?}") };
+        core.handle_release(ticket, at(0));
+    }
     let mut turn = 0;
     let mut change = |times: u64, is_removed: bool| {
         let first = turn;
@@ -326,6 +333,22 @@ fn what_has_left_a_window_makes_room_for_what_comes() {
         };
         run(0, 1_000);
         let counted = measure(|| run(1_000, 10_000));
+        assert_eq!(counted.count_total, 0, "{limits:?}");
+    }
+}
+
+// rules L3, W5: nor more than it had beforehand, if what has left makes room for what comes in the nick of time
+#[test]
+fn a_start_as_the_first_of_a_full_log_leaves_allocates_nothing() {
+    const ROOM: u64 = 4_096;
+    for (limits, costs) in [(quota(1_000_000, ROOM), &[][..]), (tokens(1_000_000, ROOM), &[(TOKENS, 1)])] {
+        let mut play = Play::new(free(), &[limits.clone()]);
+        let counted = measure(|| {
+            for then in 0..=2 * ROOM {
+                let call = play.starts(then, &ask(A).costs(costs));
+                play.settle(then, call);
+            }
+        });
         assert_eq!(counted.count_total, 0, "{limits:?}");
     }
 }

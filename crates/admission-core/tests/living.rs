@@ -623,6 +623,16 @@ fn a_refusal_knows_whether_its_limits_are_still_the_same() {
     assert!(!told(&mut play, 3), "changed back");
     play.remove(14, A);
     assert!(told(&mut play, 4), "it would be made with the template's limits");
+
+    // Limits that differ in a number alone are others too.
+    let mut play = Play::new(free(), &[quota(1, MINUTE)]);
+    play.starts(0, &ask(A));
+    let late = play.queues(0, &ask(A).timeout(ms(10)));
+    play.time(11);
+    play.limit(12, of(A), &quota(8, MINUTE));
+    let refusal = play.gives_up(12, late);
+    assert_eq!(refusal.held_by, Some(Hold::Log(Side::Provider, 0)));
+    assert!(refusal.limits_changed);
 }
 
 // rules L7, L10, R1: what the template made is described by it, forgotten or not
