@@ -20,7 +20,8 @@ pub enum Event {
     TakenBack(TicketId),
     /// Nothing is left of a provider that was removed or made on demand (rule L10): its number is
     /// free for another name. It is gone in the first call that finds it so; this may be told a little
-    /// later, since no call forgets more than a few, and then the provider may be there again.
+    /// later, since no call forgets more than a few, and then the provider may be there again. If several
+    /// are gone, their order is not promised, nor which of them a call tells first.
     Forgotten(ProviderId),
 }
 

@@ -353,6 +353,19 @@ fn a_start_as_the_first_of_a_full_log_leaves_allocates_nothing() {
     }
 }
 
+// rules L3, W5: a window of zero forgets at once, and takes no room
+#[test]
+fn a_window_of_zero_allocates_nothing() {
+    let mut play = Play::new(quota(1_000, 0), &[quota(1_000, 0)]);
+    let counted = measure(|| {
+        for then in 0..10 {
+            let call = play.starts(then, &ask(A));
+            play.settle(then, call);
+        }
+    });
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
 // rule W1
 #[test]
 fn a_waiting_ticket_takes_eighty_bytes_at_most() {
@@ -443,7 +456,7 @@ fn a_crowd_of_providers_that_waited_leaves_no_room_behind() {
     for (client, template, is_closed) in
         [(conc(1), gap(1), false), (free(), gap(100), false), (free(), gap(100), true)]
     {
-        let mut config = config(client, &[free()]);
+        let mut config = config(client, &[gap(100)]);
         config.template = Some(template);
         config.max_queued = 2 * CROWD;
         let mut core = Coordinator::new(&config).unwrap();
@@ -470,6 +483,15 @@ fn a_crowd_of_providers_that_waited_leaves_no_room_behind() {
             for _ in 0..CROWD {
                 core.handle_timeout(at(1_000));
                 while core.poll_event().is_some() {}
+            }
+            // Nor does room for it come back with the next one that waits for an instant.
+            if !is_closed {
+                let [first, next] = [0, 1].map(|_| core.request(&ask(A), at(1_000)));
+                let (Ok(Admitted::Started(first)), Ok(Admitted::Queued(next))) = (first, next) else {
+                    panic!("{first:?}, {next:?}")
+                };
+                core.handle_release(next, at(1_000));
+                core.handle_release(first, at(1_000));
             }
         });
         assert_eq!(core.snapshot().providers.len(), 1);

@@ -635,6 +635,22 @@ fn a_refusal_knows_whether_its_limits_are_still_the_same() {
     assert!(refusal.limits_changed);
 }
 
+// rule L10: nobody is left, and whoever comes next is made again
+#[test]
+fn the_only_provider_is_forgotten() {
+    let mut config = config(free(), &[]);
+    config.template = Some(conc(1));
+    let mut play = Play::of(&config);
+    for round in 0..3 {
+        let then = 10 * round;
+        let call = play.starts(then, &ask(NEW));
+        play.settle(then + 1, call);
+        play.time(then + 2);
+        assert_eq!(play.events(), [Event::Forgotten(NEW)]);
+        assert!(!play.is_here(NEW));
+    }
+}
+
 // rules L7, L10, R1: what the template made is described by it, forgotten or not
 #[test]
 fn a_refusal_by_the_templates_limits() {

@@ -46,11 +46,13 @@ fn grants_above_the_limit_keep_a_newcomer_out() {
     let held = Some(Hold::Log(Side::Provider, 0));
     let (mut play, [first, second, third]) = exempt(10);
     assert_eq!(play.step(3, first), Step::Start);
-    // With two grants out, it matters neither that one has started nor that this has left the window.
+    // Two grants are out where the limit is one: nobody comes in while that start is in the window, nor from 13
+    // on, when it has left.
     for then in [4, 13, 14] {
         assert_eq!(play.refuses(then, &ask(A).at_once()).held_by, held, "at {then}");
     }
     assert_eq!(play.step(15, second), Step::Start);
+    // The last grant is as much as the limit: the same, and this start leaves at 25.
     for then in [16, 25, 26] {
         assert_eq!(play.refuses(then, &ask(A).at_once()).held_by, held, "at {then}");
     }
@@ -82,7 +84,7 @@ fn a_window_holds_as_much_as_can_be_counted_again_and_again() {
     let cost = |play: &mut Play, then, cost| {
         play.starts(then, &ask(A).costs(&[(TOKENS, cost)]));
     };
-    for round in 0..4 {
+    for round in 0..5 {
         let then = 1_000 * round;
         // As one, or in parts at instants of their own; the last time as one again.
         let parts = 1 + 3 * (round % 2);

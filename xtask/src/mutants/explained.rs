@@ -7,11 +7,6 @@ use super::Explained;
 
 pub(crate) const EXPLAINED: &[Explained] = &[
     Explained {
-        why: "A fingerprint is compared with another one only; a weaker mix of the same numbers still tells \
-              them apart.",
-        mutants: &["crates/admission-core/src/config.rs: replace ^ with | in Limits::fingerprint"],
-    },
-    Explained {
         why: "A short cut past a longer way that comes to the same: it is taken less often, or more often \
               and finds nothing to do.",
         mutants: &[
@@ -44,12 +39,10 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/pace/sliding_log.rs: replace < with > in SlidingLog::start_easily",
             "crates/admission-core/src/pace/sliding_log.rs: replace && with || in SlidingLog::start #1",
             "crates/admission-core/src/pace/sliding_log.rs: replace <= with > in SlidingLog::start #1",
-            "crates/admission-core/src/pace/sliding_log.rs: replace == with != in SlidingLog::start #1",
             "crates/admission-core/src/pace/sliding_log.rs: replace && with || in SlidingLog::next_room",
             "crates/admission-core/src/pace/sliding_log.rs: replace <= with > in SlidingLog::next_room #1",
             "crates/admission-core/src/pace/sliding_log.rs: replace <= with > in SlidingLog::next_room #2",
             "crates/admission-core/src/pace/sliding_log.rs: replace < with <= in SlidingLog::spend",
-            "crates/admission-core/src/pace/sliding_log.rs: replace == with != in SlidingLog::spend #1",
             "crates/admission-core/src/queue/key_table.rs: replace > with >= in KeyTable::try_reserve",
             "crates/admission-rt/src/abort.rs: replace && with || in Inner::look",
             "crates/admission-rt/src/abort.rs: replace AbortSignal::is -> bool with false",
@@ -151,11 +144,11 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         ],
     },
     Explained {
-        why: "Nobody's instant is never, which is what somebody is noted with who is not in; to put in or \
-              take out one who is not in changes nothing.",
+        why: "The provider that was put in last is kept beside the others, with the instant never once it is \
+              out. Who is first is asked only while somebody is in, and one who is out is not among the \
+              others either: to take it out there changes nothing.",
         mutants: &[
             "crates/admission-core/src/timed.rs: replace < with <= in Timed::first",
-            "crates/admission-core/src/timed.rs: replace < with <= in Timed::set #1",
             "crates/admission-core/src/timed.rs: replace < with <= in Timed::remove",
         ],
     },
@@ -240,13 +233,6 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         mutants: &[
             "crates/admission-core/src/providers.rs: replace += with -= in Providers::forget",
             "crates/admission-core/src/providers.rs: replace += with *= in Providers::forget",
-        ],
-    },
-    Explained {
-        why: "It is the oldest start that runs or an older one, as its callers ask; what is forgotten later \
-              for it is a few numbers.",
-        mutants: &[
-            "crates/admission-core/src/coordinator/living.rs: replace && with || in Coordinator::oldest_start",
         ],
     },
     Explained {

@@ -87,7 +87,7 @@ impl Slot {
         self.flags = Flags(if key.is_some() { Flags::KEYED } else { 0 });
     }
 
-    /// A fresh ticket waits.
+    /// A fresh ticket does not start at once.
     #[inline(always)]
     pub(crate) fn wait(&mut self, deadline: Instant) {
         self.state = State::InLine;
