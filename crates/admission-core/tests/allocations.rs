@@ -398,8 +398,9 @@ fn room_that_nothing_bounds_grows_by_a_part_of_itself() {
             assert!(matches!(outcome, Ok(Admitted::Started(_))));
         }
     });
-    // measured: 15
+    // measured: 15, and 7.3 MB at the most
     assert!(counted.count_total < 32, "{counted:?}");
+    assert!(counted.bytes_max < 16_000_000, "{counted:?}");
 }
 
 // rules L10, W5: whoever of a crowd stays does not keep the room for all of it
