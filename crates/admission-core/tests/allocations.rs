@@ -342,7 +342,7 @@ fn what_has_left_a_window_makes_room_for_what_comes() {
 fn a_start_as_the_first_of_a_full_log_leaves_allocates_nothing() {
     const ROOM: u64 = 4_096;
     for (limits, costs) in [(quota(1_000_000, ROOM), &[][..]), (tokens(1_000_000, ROOM), &[(TOKENS, 1)])] {
-        let mut play = Play::new(free(), &[limits.clone()]);
+        let mut play = Play::new(free(), std::slice::from_ref(&limits));
         let counted = measure(|| {
             for then in 0..=2 * ROOM {
                 let call = play.starts(then, &ask(A).costs(costs));
