@@ -8,7 +8,7 @@ use clap::Args;
 use crate::check::Check;
 use crate::test_matrix::TestMatrix;
 
-/// Run the checks, then the whole test matrix.
+/// Run the checks, then the test matrix but its long rows.
 #[derive(Args)]
 pub(crate) struct Ci {}
 

@@ -52,7 +52,7 @@ impl Step {
         self
     }
 
-    /// Let this cargo run it.
+    /// Let another program run it, such as the cargo of another compiler.
     pub(crate) fn by(self, cargo: &str) -> Step {
         Step { program: Some(cargo.to_owned()), ..self }
     }
@@ -77,7 +77,8 @@ impl Step {
     pub(crate) fn command_line(&self) -> String {
         let env = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" "));
         let mut words = vec![self.program.clone().unwrap_or_else(|| "cargo".to_owned())];
-        words.extend(self.arguments.iter().cloned());
+        let quoted = |word: &String| if word.contains(' ') { format!("\"{word}\"") } else { word.clone() };
+        words.extend(self.arguments.iter().map(quoted));
         if let Some(name) = &self.target_folder {
             // After the subcommand.
             words.insert(words.len().min(2), format!("--target-dir target/{name}"));

@@ -26,7 +26,7 @@ pub enum Mix {
     Keys(u64),
     /// All providers but the first are in a cooldown without end; one ticket in sixteen is the first's.
     Blocked,
-    /// The same, and only the last ticket is the first's.
+    /// The same, and only the last ticket is the first's. For two providers and more.
     BlockedButLast,
     /// All but a few tickets wait for one key, which runs for ever.
     HotKey,

@@ -143,7 +143,6 @@ fn no_sleep_is_longer_than_a_year() {
     assert_eq!(ASKED.take(), [YEAR, YEAR]);
 }
 
-// rule O2
 #[test]
 fn an_alarm_can_be_printed() {
     let a = paced(HOUR);

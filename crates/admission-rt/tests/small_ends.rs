@@ -1,8 +1,9 @@
-//! How what calls the user's code comes to its end: an operation whose destructor panics after it has answered, a
-//! source that its runtime gives up, an item of a stream that has failed.
+//! Calls that end badly: an operation or a query's source that panics when it is dropped, after it has failed; a source
+//! whose runtime gives up its call; a stream's item that panics, or that answers when its stream has already failed.
 //!
-//! Owns: one scene for each small change of the code that went unnoticed (`cargo xtask mutants`). Lacks two panics at
-//! once, which have `double_panics.rs`, and the other scenes of its kind, which stand with `small_print.rs`.
+//! Owns: one scene for each small change of the code that went unnoticed there (`cargo xtask mutants`). Lacks two
+//! panics at once, which `double_panics.rs` has, and such scenes of waiting and of small questions, which
+//! `small_print.rs` and `small_answers.rs` have.
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What no other test looks at: whom a crowd of those who wait for different things leaves out, which of several
-//! alarms is set for whom, and what is left when somebody stops waiting.
+//! alarms is set for whom, what is left when somebody stops waiting, and names forgotten while a crowd is woken.
 //!
 //! Owns: one scene for each small change of the code that went unnoticed (`cargo xtask mutants`). Lacks the scenes
 //! behind the rules themselves, which stand with their kind, and small questions, which have `small_answers.rs`.
@@ -410,4 +410,38 @@ fn who_sleeps_is_woken_by_the_turn_that_hears_of_its_runtimes_end() {
     world.set(10);
     world.die(true);
     assert_eq!((is_over.is_woken(), is_not.is_woken()), (true, true));
+}
+
+// rules W5, L10
+#[test]
+fn all_of_a_crowd_are_woken_though_more_names_are_forgotten_meanwhile_than_a_batch_holds() {
+    let world = World::new();
+    let _entered = world.enter();
+    let builder = world.builder().provider("a", |p| p.max_concurrent(1));
+    let admission = builder.template(|p| p.interval(ms(100))).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let hosts: Vec<_> = (0..40).map(|n| n.to_string()).collect();
+    for host in &hosts {
+        drop(admission.provider(host.as_str()).unwrap().try_acquire().unwrap());
+    }
+    assert_eq!(admission.snapshot().providers.len(), 41, "each is remembered for its interval");
+    let mut waiting: Vec<_> = (0..200).map(|_| Task::new(a.acquire())).collect();
+    let woken = Arc::new(AtomicUsize::new(0));
+    for call in &mut waiting {
+        let (looks, count) = (admission.clone(), woken.clone());
+        // A turn inside the wake: it forgets a few more names, and wakes the next batch.
+        let act: Box<dyn FnOnce() + Send> = Box::new(move || {
+            let _ = looks.counts();
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        assert!(call.poll_with(&Waker::from(Arc::new(AtWake(Mutex::new(Some(act)))))).is_pending());
+    }
+    world.set(100);
+    // Word of the forgotten stands behind the refusals. The turn that wakes the last of the crowd hears of all those
+    // whom the turns before it forgot, one after the other.
+    admission.close();
+    assert_eq!(woken.load(Ordering::SeqCst), 200);
+    assert_eq!((admission.counts(), admission.snapshot().providers.len()), (counts(1, 0, 0), 1));
+    drop(permit);
 }

@@ -315,7 +315,8 @@ impl History {
         self.poll_idle();
     }
 
-    /// Nobody is polled any more, and nothing is called: only alarms can tell whoever waits for idle.
+    /// Operations end, it closes, and nobody is polled for a hand-off time: only alarms can tell whoever waits for
+    /// idle that nobody is in.
     fn abandon(&mut self) {
         let world = self.world.clone();
         for n in 0..world.count() {

@@ -212,7 +212,9 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         ],
     },
     Explained {
-        why: "Entries leave one by one: the rest is an eighth of the room before it is less.",
+        why: "When room is given back is a matter of measure. Entries leave one by one, so that most often the rest \
+              is an eighth of the room before it is less; but a map's capacity falls with the traces of those who \
+              left, and jumps back when they are swept. Where that skips the eighth, the room is kept for longer.",
         mutants: &[
             "crates/admission-rt/src/guests.rs: replace < with == in Table::free",
             "crates/admission-rt/src/in_force.rs: replace < with == in InForce::remove",
@@ -279,10 +281,6 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         mutants: &[
             "crates/admission-rt/src/rejected.rs: delete match arm 0 in <impl fmt::Display for Brief>::fmt #1",
         ],
-    },
-    Explained {
-        why: "No turn forgets as many providers as a batch has room for.",
-        mutants: &["crates/admission-rt/src/guests.rs: replace Sightings::is_full -> bool with false"],
     },
     Explained {
         why: "A cost that was not stated is 1 or 0, and neither is ever impossible.",
