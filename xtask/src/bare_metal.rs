@@ -27,6 +27,8 @@ fn built(compiler: &Result<SecondCompiler, String>) -> Row {
     row(compiler, "core thumbv7em-none-eabihf", "the core builds for a Cortex-M4, without std", |compiler| {
         compiler.step("build", "--target thumbv7em-none-eabihf")
     })
+    // The Cortex-M4 that plays the history has it built for it as well.
+    .long()
 }
 
 /// What a machine lacks is lacking in its core, and found by the check alone. So core and alloc are made
