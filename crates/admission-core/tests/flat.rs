@@ -276,6 +276,24 @@ fn new_keys_in_a_full_queue_are_flat() {
 
 // rules E6, E7
 #[test]
+fn keys_that_a_few_tickets_share_are_flat() {
+    // measured: at most 225 (return), on average 2 to 62
+    is_flat("shared keys", FLAT, 300, |queued| {
+        let keyed = |nth| ask(A).key(Key((nth / 4) << 20));
+        let requests: Vec<Request<'_>> = (0..queued + 1 + ROUNDS).map(keyed).collect();
+        let mut meter = Meter::new(queued, free(), &[conc(1)]);
+        let running = meter.submit(&requests[0]);
+        let mut waiting = submit_all(&mut meter, queued, &requests);
+        // The table of those who share grows as they come, and looks at all of it when it does.
+        meter.costs.clear();
+        let middle = waiting.split_off(waiting.len() / 2);
+        exercise(&mut meter, running, middle, &requests);
+        meter
+    });
+}
+
+// rules E6, E7
+#[test]
 fn a_hot_key_at_one_provider_is_flat() {
     // measured: at most 260 (submit), on average 7 to 84
     is_flat("hot key", FLAT, 300, |queued| behind_one(queued, free(), &[free()], &hot(0..1)));

@@ -162,10 +162,6 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         why: "A scatter of numbers over places: a worse one may be slower, and finds the same.",
         mutants: &[
             "crates/admission-core/src/queue/key_table.rs: replace >> with << in hash",
-            "crates/admission-core/src/queue/keys.rs: replace group_hash -> u64 with 0",
-            "crates/admission-core/src/queue/keys.rs: replace group_hash -> u64 with 1",
-            "crates/admission-core/src/queue/keys.rs: replace | with & in group_hash",
-            "crates/admission-core/src/queue/keys.rs: replace << with >> in group_hash",
             "crates/admission-core/src/queue/tree.rs: replace ^ with | in priority",
             "crates/admission-core/src/queue/tree.rs: replace ^ with & in priority",
             "crates/admission-core/src/queue/tree.rs: replace >> with << in priority",
