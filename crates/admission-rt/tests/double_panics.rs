@@ -13,19 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use admission_rt::{AdmissionStreamExt, Attempt, OnAbort, Query, Refresh, Retry};
-use common::{Admission, Provider, Task, World, counts};
+use common::{Admission, Bomb, Provider, Task, World, counts};
 use futures_core::Stream;
 use futures_util::stream::iter;
-
-/// Panics when it is dropped, come what may.
-#[derive(Clone, Debug)]
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("dropped");
-    }
-}
 
 fn provider(world: &World) -> (Admission, Provider) {
     let admission = world.builder().provider("a", |p| p.max_concurrent(3)).build().unwrap();

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use admission_rt::LimitKind;
-use common::{Admission, Task, World, counts, ms};
+use common::{Admission, Bomb, Task, World, counts, ms};
 
 /// A coordinator that reports after 50 ms, and the keys of those that it reported.
 fn reporting(
@@ -169,13 +169,6 @@ fn whoever_is_gone_before_it_is_told_of_keeps_its_name() {
 // rules O2, W5
 #[test]
 fn a_hook_whose_destructor_panics_costs_nobody_anything() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("the hook's own");
-        }
-    }
-
     let world = World::new();
     let _entered = world.enter();
     let bomb = Bomb;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use admission_rt::{Attempt, OnAbort, Query, QueryError, QueryStatus, Refresh, Retry};
-use common::{Admission, Provider, Task, World, counts, ms, within};
+use common::{Admission, Bomb, Provider, Task, World, counts, ms, within};
 
 const BOTH: [OnAbort; 2] = [OnAbort::Finish, OnAbort::Drop];
 
@@ -383,13 +383,6 @@ fn data_and_errors_may_come_back_when_they_are_dropped() {
 // rules Q6, W5
 #[test]
 fn what_comes_too_late_is_dropped_where_it_came() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("the data's own");
-        }
-    }
-
     #[derive(Default)]
     struct Door {
         is_open: bool,
@@ -510,13 +503,6 @@ fn no_panic_gets_out_of_a_cycles_task() {
 // rules Q5, W5
 #[test]
 fn an_old_error_whose_destructor_panics_takes_no_data_along() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("the error's own");
-        }
-    }
-
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);
@@ -546,13 +532,6 @@ fn an_old_error_whose_destructor_panics_takes_no_data_along() {
 // rules Q4, W5
 #[test]
 fn a_cycle_that_is_dropped_with_its_runtime_says_so_whatever_its_error_does() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("the error's own");
-        }
-    }
-
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);

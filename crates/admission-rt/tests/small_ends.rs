@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use admission_rt::{AdmissionStreamExt, Attempt, OnAbort, Query, QueryError, Retry};
-use common::{Admission, Provider, Task, World, counts};
+use common::{Admission, Bomb, Provider, Task, World, counts};
 use futures_util::StreamExt;
 use futures_util::stream::iter;
 
@@ -22,15 +22,6 @@ fn provider(world: &World) -> (Admission, Provider) {
     let admission = world.builder().provider("a", |p| p.max_concurrent(2)).build().unwrap();
     let a = admission.provider("a").unwrap();
     (admission, a)
-}
-
-/// Panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("dropped");
-    }
 }
 
 /// An operation that fails, and panics when it is dropped.

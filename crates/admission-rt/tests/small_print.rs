@@ -14,6 +14,11 @@ use std::task::{Wake, Waker};
 use admission_rt::Retry;
 use common::{Admission, Provider, Task, World, counts, ms};
 
+/// A call that fails at once, and sleeps for so long before it tries again.
+fn sleep(provider: &Provider, millis: u64) -> impl Future + use<> {
+    provider.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)))
+}
+
 fn one_at_a_time(world: &World) -> (Admission, Provider) {
     let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
     let a = admission.provider("a").unwrap();
@@ -43,8 +48,7 @@ fn whoever_sleeps_is_woken_by_its_latest_waker() {
     let world = World::new();
     let _entered = world.enter();
     let (_admission, a) = one_at_a_time(&world);
-    let retries = a.retry(Retry::times(1).delay(ms(10)));
-    let mut sleeps = Task::waiting(retries.try_run(|_| ready(Err::<(), _>(1))));
+    let mut sleeps = Task::waiting(sleep(&a, 10));
     let latest = Arc::<common::Wakes>::default();
     assert!(sleeps.poll_with(&Waker::from(latest.clone())).is_pending());
     world.advance_to(10);
@@ -57,8 +61,7 @@ fn once_nobody_waits_for_idle_no_alarm_is_set_for_a_grant_that_is_out() {
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);
-    let retries = a.retry(Retry::times(1).delay(ms(1_000)));
-    let _has_an_alarm = Task::waiting(retries.try_run(|_| ready(Err::<(), _>(1))));
+    let _has_an_alarm = Task::waiting(sleep(&a, 1_000));
     let permit = a.try_acquire().unwrap();
     let _granted = Task::waiting(a.acquire());
     drop(Task::waiting(admission.idle()));
@@ -133,8 +136,7 @@ fn who_sleeps_and_who_waits_for_idle_are_both_told_in_the_turn_in_which_both_are
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);
-    let retries = a.retry(Retry::times(1).delay(ms(10)));
-    let sleeps = Task::waiting(retries.try_run(|_| std::future::ready(Err::<(), _>(1))));
+    let sleeps = Task::waiting(sleep(&a, 10));
     let permit = a.try_acquire().unwrap();
     let idle = Task::waiting(admission.idle());
     assert!(!sleeps.is_woken());
@@ -153,12 +155,11 @@ fn who_sleeps_is_woken_though_long_waits_are_reported_in_the_same_turn() {
     let builder = world.builder().provider("a", |p| p.max_concurrent(1));
     let admission = builder.on_long_wait(ms(50), move |_| *count.lock().unwrap() += 1).build().unwrap();
     let a = admission.provider("a").unwrap();
-    let retry = || a.retry(Retry::times(1).delay(ms(50))).try_run(|_| std::future::ready(Err::<(), _>(1)));
-    let sleeps = Task::waiting(retry());
+    let sleeps = Task::waiting(sleep(&a, 50));
     world.advance_to(50);
     assert!(sleeps.is_woken());
     drop(sleeps);
-    let sleeps = Task::waiting(retry());
+    let sleeps = Task::waiting(sleep(&a, 50));
     let permit = a.try_acquire().unwrap();
     let waits = Task::waiting(a.acquire());
     world.set(100);
@@ -322,9 +323,8 @@ fn who_sleeps_is_woken_by_a_turn_that_also_reports_and_may_set_no_alarm() {
     let builder = builder.on_long_wait(ms(50), move |_| _ = count.fetch_add(1, Ordering::SeqCst));
     let admission = builder.build().unwrap();
     let (a, b) = (admission.provider("a").unwrap(), admission.provider("b").unwrap());
-    let sleep = |millis| b.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
     let woken = Arc::<common::Wakes>::default();
-    let mut sleeps = Task::new(sleep(50));
+    let mut sleeps = Task::new(sleep(&b, 50));
     assert!(sleeps.poll_with(&Waker::from(woken.clone())).is_pending());
     let _permit = a.try_acquire().unwrap();
     let _waits = Task::waiting(a.acquire());
@@ -336,7 +336,7 @@ fn who_sleeps_is_woken_by_a_turn_that_also_reports_and_may_set_no_alarm() {
         assert_eq!(reader.counts(), counts(1, 1, 0));
         *seen.lock().unwrap() = Some((woken.count(), told.load(Ordering::SeqCst)));
     }));
-    let _sets_the_alarm = Task::waiting(sleep(20));
+    let _sets_the_alarm = Task::waiting(sleep(&b, 20));
     assert_eq!(*in_time.lock().unwrap(), Some((1, 1)));
 }
 
@@ -346,10 +346,9 @@ fn who_sleeps_and_who_waits_for_the_close_are_both_told_by_a_turn_that_may_set_n
     let world = World::new();
     let _entered = world.enter();
     let (admission, a) = one_at_a_time(&world);
-    let sleep = |millis| a.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
     let wakes = [Arc::<common::Wakes>::default(), Arc::default()];
     let [sleeper, closer] = wakes.clone().map(Waker::from);
-    let (mut sleeps, mut closed) = (Task::new(sleep(50)), Task::new(admission.closed()));
+    let (mut sleeps, mut closed) = (Task::new(sleep(&a, 50)), Task::new(admission.closed()));
     assert!(sleeps.poll_with(&sleeper).is_pending() && closed.poll_with(&closer).is_pending());
     let (later, in_time) = (world.clone(), Arc::new(Mutex::new(None)));
     let (seen, closes) = (in_time.clone(), admission.clone());
@@ -358,7 +357,7 @@ fn who_sleeps_and_who_waits_for_the_close_are_both_told_by_a_turn_that_may_set_n
         closes.close();
         *seen.lock().unwrap() = Some(wakes.map(|wakes| wakes.count()));
     }));
-    let _sets_the_alarm = Task::waiting(sleep(20));
+    let _sets_the_alarm = Task::waiting(sleep(&a, 20));
     assert_eq!(*in_time.lock().unwrap(), Some([1, 1]));
 }
 
@@ -405,8 +404,7 @@ fn who_sleeps_is_woken_by_the_turn_that_hears_of_its_runtimes_end() {
     let world = World::new();
     let _entered = world.enter();
     let (_admission, a) = one_at_a_time(&world);
-    let sleep = |millis| a.retry(Retry::times(1).delay(ms(millis))).try_run(|_| ready(Err::<(), _>(1)));
-    let (is_over, is_not) = (Task::waiting(sleep(10)), Task::waiting(sleep(1_000)));
+    let (is_over, is_not) = (Task::waiting(sleep(&a, 10)), Task::waiting(sleep(&a, 1_000)));
     world.set(10);
     world.die(true);
     assert_eq!((is_over.is_woken(), is_not.is_woken()), (true, true));

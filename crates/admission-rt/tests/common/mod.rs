@@ -28,6 +28,16 @@ pub(crate) const fn counts(running: u32, queued: u32, granted: u32) -> Counts {
     Counts { running, granted, queued }
 }
 
+/// Panics when it is dropped, come what may.
+#[derive(Clone, Debug)]
+pub(crate) struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
 /// The runtime, by type.
 pub(crate) struct Hand;
 
