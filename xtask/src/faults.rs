@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::tidy::rules::RULES;
-use crate::workspace::{self, Workspace};
+use crate::workspace;
 
 mod async_layer;
 mod core;
@@ -196,13 +196,19 @@ struct Copy {
 }
 
 impl Copy {
-    /// Files that have not changed stay as they are, so that little is built anew.
+    /// Files that have not changed stay as they are, so that little is built anew; those that are no more go.
     fn make() -> Result<Copy, String> {
         let folder = workspace::target_folder()?.join("faults");
         let tree = folder.join("tree");
-        let workspace = Workspace::read(&workspace::root()?)?;
-        for file in &workspace.files {
+        let files = workspace::files(&workspace::root()?)?;
+        for file in &files {
             write(&tree.join(&file.path), &file.text)?;
+        }
+        for file in workspace::files(&tree)? {
+            if files.iter().all(|own| own.path != file.path) {
+                let path = tree.join(&file.path);
+                fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
         }
         Ok(Copy { tree, build: folder.join("build") })
     }

@@ -70,10 +70,7 @@ pub(crate) struct File {
 impl Workspace {
     /// Reads the workspace in `root`.
     pub(crate) fn read(root: &Path) -> Result<Workspace, String> {
-        let mut files = Vec::new();
-        walk(root, root, &mut files)?;
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Workspace { packages: packages(root)?, files, outside: outside(root)? })
+        Ok(Workspace { packages: packages(root)?, files: files(root)?, outside: outside(root)? })
     }
 
     /// The Rust files with what was read in them.
@@ -98,6 +95,14 @@ impl File {
         let source = path.ends_with(".rs").then(|| Source::read(&text));
         File { path, text, source }
     }
+}
+
+/// The files in `root`, by their paths.
+pub(crate) fn files(root: &Path) -> Result<Vec<File>, String> {
+    let mut files = Vec::new();
+    walk(root, root, &mut files)?;
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
 }
 
 /// The root of the workspace: the folder above the one that cargo says this package is in.
