@@ -2,8 +2,8 @@
 //! chain, of which the table has the first.
 //!
 //! What is in the table says who is next in its chain, and so needs one number of room for that. So a
-//! table of three places for each member costs 12 bytes, nearly every look reads the place and the one
-//! it looks for, and a removal leaves nothing behind: no table is ever put in order, but one that grows.
+//! table of three places for two members costs 6 bytes for each, most looks read the place and the one
+//! they look for, and a removal leaves nothing behind: no table is ever put in order, but one that grows.
 //! Lacks the keys and the links themselves: those are the members'.
 
 use alloc::collections::TryReserveError;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// Nobody.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// Places for each member.
+/// Places for each two members.
 const PLACES: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl KeyTable {
 
     /// Makes room for so many, while nobody is in.
     pub(crate) fn try_reserve(&mut self, members: usize) -> Result<(), TryReserveError> {
-        let wanted = members.saturating_mul(PLACES);
+        let wanted = members.saturating_mul(PLACES).div_ceil(2);
         if wanted > self.heads.len() {
             self.heads.try_reserve_exact(wanted - self.heads.len())?;
             self.heads.resize(wanted, NOBODY);
@@ -79,7 +79,7 @@ impl KeyTable {
     pub(crate) fn insert(&mut self, home: usize, key: u64, number: u32, members: &mut impl Members) -> u32 {
         let mut home = home;
         self.len += 1;
-        if self.len * PLACES > self.heads.len() {
+        if self.len * PLACES > self.heads.len() * 2 {
             self.grow(members);
             home = self.home(key);
         }
@@ -88,7 +88,7 @@ impl KeyTable {
 
     #[cold]
     fn grow(&mut self, members: &mut impl Members) {
-        let places = (self.len + self.len / 2 + 4) * PLACES;
+        let places = (self.len + self.len / 2 + 4) * PLACES / 2;
         let old = core::mem::replace(&mut self.heads, alloc::vec![NOBODY; places]);
         for mut moved in old {
             while moved != NOBODY {
