@@ -7,7 +7,9 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
+
+use hashbrown::HashTable;
 
 use crate::guests::KEPT;
 use crate::rejected::Plain;
@@ -68,19 +70,21 @@ enum Name {
 #[derive(Default)]
 pub(crate) struct Keys {
     table: Mutex<Table>,
+    /// Each text is hashed once, before the lock: its entry and whoever keeps that know the hash.
+    hasher: RandomState,
     scatter: Scatter,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Never walked, so that no decision depends on its order (rule O3).
-    numbers: HashMap<Arc<Name>, Entry>,
+    /// No decision depends on its order (rule O3).
+    entries: HashTable<Entry>,
     given: u64,
 }
 
 struct Entry {
-    /// The key of this very entry, for the next user to share.
-    name: Arc<Name>,
+    name: Name,
+    hash: u64,
     number: u64,
     users: usize,
 }
@@ -97,18 +101,31 @@ impl Keys {
 
     /// The number of a key that has none of its own, and what keeps it so.
     pub(crate) fn intern(self: &Arc<Self>, Key(name): Key) -> (u64, KeyGuard) {
+        let hash = self.hash(&name);
         let mut table = self.lock();
-        if let Some(entry) = table.numbers.get_mut(&name) {
+        let number = if let Some(entry) = table.entries.find_mut(hash, |entry| entry.name == name) {
             entry.users += 1;
-            return (entry.number, KeyGuard { keys: self.clone(), name: entry.name.clone() });
+            entry.number
+        } else {
+            // 2^63 names later a number would be given twice; at a billion a second that is 292 years. Scattered,
+            // too: whoever goes on using just those whose turns lie in one place would find them in one place.
+            let number = INTERNED | self.scatter.there(table.given);
+            table.given += 1;
+            table.entries.insert_unique(hash, Entry { name, hash, number, users: 1 }, |entry| entry.hash);
+            number
+        };
+        drop(table);
+        (number, KeyGuard { keys: self.clone(), hash, number })
+    }
+
+    /// That of a number may be that of a text: they are compared.
+    fn hash(&self, name: &Name) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        match name {
+            Name::Number(number) => hasher.write_u64(*number),
+            Name::Text(text) => hasher.write(text.as_bytes()),
         }
-        // 2^63 names later a number would be given twice; at a billion a second that is 292 years. Scattered, too:
-        // whoever goes on using just those whose turns lie in one place would find them in one place.
-        let number = INTERNED | self.scatter.there(table.given);
-        table.given += 1;
-        let name = Arc::new(name);
-        table.numbers.insert(name.clone(), Entry { name: name.clone(), number, users: 1 });
-        (number, KeyGuard { keys: self.clone(), name })
+        hasher.finish()
     }
 
     /// The keys behind these numbers, as far as anybody still has them. Walks all keys, once.
@@ -119,8 +136,8 @@ impl Keys {
         if !interned.is_empty() {
             let interned: HashSet<u64> = interned.into_iter().collect();
             let table = self.lock();
-            let known = table.numbers.values().filter(|entry| interned.contains(&entry.number));
-            keys.extend(known.map(|entry| (entry.number, Key((*entry.name).clone()))));
+            let known = table.entries.iter().filter(|entry| interned.contains(&entry.number));
+            keys.extend(known.map(|entry| (entry.number, Key(entry.name.clone()))));
         }
         keys
     }
@@ -178,33 +195,46 @@ const fn inverse(odd: u64) -> u64 {
     inverse
 }
 
-/// Keeps a key's number; dropped after the ticket that used it.
+/// Keeps a key's number, by which the machine knows the call.
 pub(crate) struct KeyGuard {
     keys: Arc<Keys>,
-    name: Arc<Name>,
+    hash: u64,
+    number: u64,
+}
+
+impl Table {
+    fn find(&mut self, guard: &KeyGuard) -> Option<&mut Entry> {
+        self.entries.find_mut(guard.hash, |entry| entry.number == guard.number)
+    }
+
+    fn forget(&mut self, guard: &KeyGuard) {
+        if let Ok(entry) = self.entries.find_entry(guard.hash, |entry| entry.number == guard.number) {
+            entry.remove();
+        }
+        if self.entries.is_empty() && self.entries.capacity() > KEPT {
+            self.entries.shrink_to_fit(|entry| entry.hash);
+        }
+    }
 }
 
 impl Clone for KeyGuard {
     fn clone(&self) -> Self {
         let mut table = self.keys.lock();
-        if let Some(entry) = table.numbers.get_mut(&self.name) {
+        if let Some(entry) = table.find(self) {
             entry.users += 1;
         }
         drop(table);
-        Self { keys: self.keys.clone(), name: self.name.clone() }
+        Self { keys: self.keys.clone(), hash: self.hash, number: self.number }
     }
 }
 
 impl Drop for KeyGuard {
     fn drop(&mut self) {
         let mut table = self.keys.lock();
-        let Some(entry) = table.numbers.get_mut(&self.name) else { return };
+        let Some(entry) = table.find(self) else { return };
         entry.users -= 1;
         if entry.users == 0 {
-            table.numbers.remove(&self.name);
-            if table.numbers.is_empty() && table.numbers.capacity() > KEPT {
-                table.numbers.shrink_to_fit();
-            }
+            table.forget(self);
         }
     }
 }
@@ -233,13 +263,13 @@ mod tests {
         let again = b.clone();
         assert_eq!(first, second);
         assert_ne!(first, other);
-        assert_eq!(keys.lock().numbers.len(), 2);
+        assert_eq!(keys.lock().entries.len(), 2);
         drop(a);
         assert_eq!(number(&keys, "repo").0, first, "one of two is still there");
         drop((b, c));
         assert_eq!(number(&keys, "repo").0, first, "a clone is another user");
         drop(again);
-        assert_eq!(keys.lock().numbers.len(), 0);
+        assert_eq!(keys.lock().entries.len(), 0);
         assert_ne!(number(&keys, "repo").0, first, "a number is not given twice");
     }
 

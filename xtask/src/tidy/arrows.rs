@@ -90,6 +90,7 @@ const PLACES: &[Place] = &[
             "backon",
             "futures-core",
             "futures-util",
+            "hashbrown",
             "pin-project-lite",
             "loom",
             "shuttle",
