@@ -20,6 +20,18 @@ impl TicketId {
     pub const fn index(self) -> usize {
         self.index as usize
     }
+
+    /// The name as one number, of which the topmost bit is 0.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        (self.index as u64) << 32 | self.generation as u64
+    }
+
+    /// The name that [`to_bits`](Self::to_bits) made this number of.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { index: (bits >> 32) as u32, generation: bits as u32 }
+    }
 }
 
 /// A named upstream, by a number.

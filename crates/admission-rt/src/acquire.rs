@@ -14,6 +14,7 @@ use admission_core::{Admitted, Key, Reason, Refusal, Request, TicketId, TicketSt
 
 use crate::alarms::{Booked, Host};
 use crate::call::{Call, Extras, Rare};
+use crate::handover::Likeness;
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
@@ -112,6 +113,9 @@ impl Admit {
 
     /// Submits the call and starts it, or not.
     pub(crate) fn at_once(mut self) -> Result<Permit, Rejected> {
+        if let Some(permit) = self.take_over() {
+            return Ok(permit);
+        }
         if let Some(reason) = self.look() {
             return Err(self.aborted(reason));
         }
@@ -121,7 +125,7 @@ impl Admit {
         unwind.resume();
         match heard {
             Heard::Refused => Err(self.refused(told)),
-            _ => self.start().ok_or(Rejected::Closed),
+            heard => self.start(heard).ok_or(Rejected::Closed),
         }
     }
 
@@ -151,6 +155,9 @@ impl Admit {
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
+        if let Some(permit) = self.take_over() {
+            return Poll::Ready(Ok(permit));
+        }
         // Looked at before submitting, and once more right before a start (rules W3, S3).
         let is_new = matches!(self.stage, Stage::Lazy { .. } | Stage::LazyKey { .. });
         if is_new && !(self.extras.0.is_some() && self.is_aborted()) {
@@ -161,7 +168,7 @@ impl Admit {
                 self.submit(&mut told)
             };
             return match heard {
-                Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
+                Heard::Start | Heard::StartPlain => self.started(heard),
                 heard => self.poll_at_length(heard, told, host, cx),
             };
         }
@@ -189,7 +196,7 @@ impl Admit {
         }
         let mut told = None;
         match self.step(cx.waker(), &mut told) {
-            Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
+            heard @ (Heard::Start | Heard::StartPlain) => self.started(heard),
             heard => self.poll_at_length(heard, told, host, cx),
         }
     }
@@ -221,7 +228,7 @@ impl Admit {
             }
         }
         match heard {
-            Heard::Start => self.start().map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit))),
+            Heard::Start | Heard::StartPlain => self.started(heard),
             Heard::Refused => Poll::Ready(Err(self.refused(told))),
             Heard::NoRuntime => {
                 self.finish();
@@ -302,7 +309,10 @@ impl Admit {
         shared.turn_timed(|state, time| match state.request(&mut request, time) {
             Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
-                Heard::Start
+                let is_plain = state.is_alike(time);
+                let likeness = if is_plain { Likeness::plain(provider) } else { Likeness::NONE };
+                shared.handover.open(state, likeness);
+                if is_plain { Heard::StartPlain } else { Heard::Start }
             }
             Ok(Admitted::Queued(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
@@ -400,10 +410,28 @@ impl Admit {
         }
     }
 
+    /// The ticket of a call like this one that has just ended, if it was left (see [`crate::handover`]).
+    #[inline]
+    fn take_over(&mut self) -> Option<Permit> {
+        let (Stage::Lazy { provider, .. }, None, Some(shared)) = (&self.stage, &self.extras.0, &self.shared)
+        else {
+            return None;
+        };
+        let likeness = Likeness::plain(*provider);
+        let ticket = shared.handover.take(likeness)?;
+        self.stage = Stage::Done;
+        Some(Permit::new(self.shared.take()?, ticket, likeness, Extras(None)))
+    }
+
+    #[inline]
+    fn started(&mut self, heard: Heard) -> Poll<Result<Permit, Rejected>> {
+        self.start(heard).map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
+    }
+
     /// The call starts: nothing of the wait is left but what the permit needs (rule I3).
     #[inline]
-    fn start(&mut self) -> Option<Permit> {
-        let Stage::Waiting { ticket, .. } = self.stage else { return None };
+    fn start(&mut self, heard: Heard) -> Option<Permit> {
+        let Stage::Waiting { provider, ticket } = self.stage else { return None };
         if let Some(rare) = &mut self.extras.0 {
             // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
             // not go then.
@@ -412,7 +440,8 @@ impl Admit {
         let rare = self.extras.0.take().filter(|rare| rare.is_kept());
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
-        Some(Permit::new(shared, ticket, Extras(rare)))
+        let likeness = if heard == Heard::StartPlain { Likeness::plain(provider) } else { Likeness::NONE };
+        Some(Permit::new(shared, ticket, likeness, Extras(rare)))
     }
 
     fn aborted(&mut self, reason: AbortReason) -> Rejected {

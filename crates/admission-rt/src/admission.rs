@@ -98,11 +98,8 @@ impl<R: Runtime> Admission<R> {
         let shared = &self.shared;
         let unknown = || UnknownProvider { name: name.into() };
         let Target { id, guest } = shared.named(name, false).ok_or_else(unknown)?;
-        let (outcome, old) = shared.turn(|state, now| match state.core.remove_provider(id, now) {
-            Ok(()) => (Ok(()), state.limits.remove(id)),
-            Err(error) => (Err(error), None),
-        });
-        drop((old, guest));
+        let outcome = shared.remove(id);
+        drop(guest);
         outcome.map_err(|_| unknown().into())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns: a copy of what the machine was given, swapped in the very turn that changes it, so that what
 //! a refusal names by number is found by that number. Lacks any say: nothing is decided by it but whether a turn
-//! can do without the time.
+//! can do without the time, and whether the machine need hear of an end at once.
 //!
 //! Nothing is kept for a provider that has the template's limits, so a provider that is forgotten
 //! leaves nothing here either: it has those, or was removed.
@@ -10,15 +10,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use admission_core::{Config, Instant, Limits, Pacer, ProviderId, Refusal, ScopeId, Side};
+use admission_core::{Config, CountsFrom, Instant, Limits, Pacer, ProviderId, Refusal, ScopeId, Side};
 
 pub(crate) struct InForce {
     client: Arc<Limits>,
     template: Option<Arc<Limits>>,
-    /// Never walked.
-    own: HashMap<ProviderId, Arc<Limits>>,
+    /// Of the providers that the configuration has, by their numbers, as long as they are here.
+    configured: Vec<Option<Arc<Limits>>>,
+    /// Of others. Never walked.
+    others: HashMap<ProviderId, Arc<Limits>>,
     /// Whether there has ever been an interval, a window, or a template.
     count_time: bool,
+    /// Whether there has ever been a window that counts from the end of calls.
+    await_ends: bool,
+    /// Whether calls may cost anything but one request.
+    have_costs: bool,
 }
 
 /// A refusal, when it was told, and the limits of its two scopes then.
@@ -37,16 +43,35 @@ pub(crate) struct OfScopes {
 
 impl InForce {
     pub(crate) fn new(config: &Config) -> Self {
-        let own = (0..).zip(&config.providers);
+        let configured = config.providers.iter().map(|limits| Some(Arc::new(limits.clone())));
         let has_pacer = |limits: &Limits| !limits.pacers.is_empty();
         Self {
             client: Arc::new(config.client.clone()),
             template: config.template.clone().map(Arc::new),
-            own: own.map(|(id, limits)| (ProviderId::new(id), Arc::new(limits.clone()))).collect(),
+            configured: configured.collect(),
+            others: HashMap::new(),
             count_time: config.template.is_some()
                 || has_pacer(&config.client)
                 || config.providers.iter().any(has_pacer),
+            await_ends: [&config.client]
+                .into_iter()
+                .chain(&config.template)
+                .chain(&config.providers)
+                .any(awaits_ends),
+            have_costs: config.units > 1,
         }
+    }
+
+    /// Whether the instant at which a call ends may matter. Once it may this stays so.
+    #[inline]
+    pub(crate) const fn await_ends(&self) -> bool {
+        self.await_ends
+    }
+
+    /// Whether calls may cost anything but one request.
+    #[inline]
+    pub(crate) const fn have_costs(&self) -> bool {
+        self.have_costs
     }
 
     /// Whether time may change what any limit lets go, or which providers there are. Once it may this stays
@@ -62,7 +87,11 @@ impl InForce {
 
     /// The limits that a provider has, or would have if it were made now.
     pub(crate) fn of(&self, provider: ProviderId) -> Option<&Arc<Limits>> {
-        self.own.get(&provider).or(self.template.as_ref())
+        let own = match self.configured.get(provider.number() as usize) {
+            Some(own) => own.as_ref(),
+            None => self.others.get(&provider),
+        };
+        own.or(self.template.as_ref())
     }
 
     /// Those of a call's two scopes.
@@ -80,24 +109,37 @@ impl InForce {
     /// The machine has got other limits for a scope; what is no longer used is given back.
     pub(crate) fn set(&mut self, scope: ScopeId, limits: Arc<Limits>) -> Option<Arc<Limits>> {
         self.count_time |= !limits.pacers.is_empty();
+        self.await_ends |= awaits_ends(&limits);
         match scope {
             ScopeId::Client => Some(std::mem::replace(&mut self.client, limits)),
             ScopeId::Provider(id) if self.template.as_ref() == Some(&limits) => {
                 self.remove(id);
                 Some(limits)
             }
-            ScopeId::Provider(id) => self.own.insert(id, limits),
+            ScopeId::Provider(id) => match self.configured.get_mut(id.number() as usize) {
+                Some(own) => own.replace(limits),
+                None => self.others.insert(id, limits),
+            },
         }
     }
 
-    /// A provider was removed.
+    /// A provider was removed, or has the template's limits again.
     pub(crate) fn remove(&mut self, provider: ProviderId) -> Option<Arc<Limits>> {
-        let old = self.own.remove(&provider);
-        if self.own.capacity() > crate::guests::KEPT && self.own.len() < self.own.capacity() / 8 {
-            self.own.shrink_to(self.own.len() * 2);
+        if let Some(own) = self.configured.get_mut(provider.number() as usize) {
+            return own.take();
+        }
+        let old = self.others.remove(&provider);
+        if self.others.capacity() > crate::guests::KEPT && self.others.len() < self.others.capacity() / 8 {
+            self.others.shrink_to(self.others.len() * 2);
         }
         old
     }
+}
+
+/// Whether one of the windows counts from the end of calls.
+fn awaits_ends(limits: &Limits) -> bool {
+    let settles = |pacer: &Pacer| matches!(pacer, Pacer::Log(log) if log.counts == CountsFrom::Settled);
+    limits.pacers.iter().any(settles)
 }
 
 impl Told {

@@ -103,6 +103,7 @@ mod call;
 mod change;
 mod clock;
 mod guests;
+mod handover;
 mod idle;
 mod in_force;
 mod interval_limiter;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use admission_core::TicketId;
 
 use crate::call::Extras;
+use crate::handover::Likeness;
 use crate::shared::Shared;
 use crate::{AbortSignal, Attempt, SettleError};
 
@@ -15,20 +16,29 @@ use crate::{AbortSignal, Attempt, SettleError};
 ///
 /// It holds the call's place in the concurrency of its scopes, and its key; windows that count
 /// `until_settled` begin to forget the call when it is dropped. Dropping never panics, also while
-/// the thread is unwinding, and costs one turn of the lock; whoever may go next is woken in it.
-/// A permit that is leaked holds its place for ever.
+/// the thread is unwinding.
+///
+/// While nobody waits dropping costs one compare-exchange; otherwise, or if windows count `until_settled`, one
+/// turn of the lock, in which whoever may go next is woken. A permit that is leaked holds its place for ever.
 #[must_use = "dropping a permit ends the call"]
 pub struct Permit {
     shared: Arc<Shared>,
     ticket: TicketId,
-    /// Dropped after the release: a key's number must not be given away while it is in use, nor a
-    /// provider's.
+    /// What other calls its call is like.
+    likeness: Likeness,
+    /// Dropped after the release: a provider's number must not be given away while it is in use. (Whoever gives
+    /// one away takes a turn first. A key's is never given again.)
     _extras: Extras,
 }
 
 impl Permit {
-    pub(crate) const fn new(shared: Arc<Shared>, ticket: TicketId, extras: Extras) -> Self {
-        Self { shared, ticket, _extras: extras }
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        ticket: TicketId,
+        likeness: Likeness,
+        extras: Extras,
+    ) -> Self {
+        Self { shared, ticket, likeness, _extras: extras }
     }
 
     /// Corrects what the call costs in a unit (rule L8): an estimate of 1,000 tokens turned out to be
@@ -60,7 +70,9 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        self.shared.end(self.ticket);
+        if !self.shared.handover.leave(self.ticket, self.likeness) {
+            self.shared.end(self.ticket);
+        }
     }
 }
 

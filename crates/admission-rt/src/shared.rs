@@ -15,7 +15,7 @@
 //! wrong order.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +25,7 @@ use crate::alarms::{Alarms, Booked, Host};
 use crate::attention::Attention;
 use crate::bell::Bell;
 use crate::guests::{Guests, Sightings, Target};
+use crate::handover::Handover;
 use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
@@ -32,7 +33,7 @@ use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
 use crate::runtime::{Alarm, Clock};
 use crate::sleep::Sleepers;
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use crate::sync::{self, Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
 use crate::waiters::{Seats, Waiters, Wakes};
 use crate::waiting::{Found, Hook, LongWaits};
@@ -55,6 +56,7 @@ const A_LITTLE_LATER: Duration = Duration::from_millis(1);
 /// with the count of the handles, which other threads write, nor with what they read without the lock.
 #[repr(C, align(64))]
 pub(crate) struct Shared {
+    pub(crate) handover: Handover,
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     pub(crate) names: Names,
@@ -66,6 +68,8 @@ pub(crate) struct Shared {
     /// Whether calls waited when it was last looked: a guess, read without the lock, by which nothing is
     /// decided but what is made ready beforehand.
     has_queue: AtomicBool,
+    /// Whether a provider was ever removed. Set in that turn, before anybody hears that it is gone.
+    has_removed: sync::AtomicBool,
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -122,6 +126,7 @@ impl Shared {
         };
         state.look_around();
         Arc::new(Self {
+            handover: Handover::new(),
             state: Mutex::new(state),
             clock,
             names,
@@ -130,6 +135,7 @@ impl Shared {
             manner,
             hook,
             has_queue: AtomicBool::new(false),
+            has_removed: sync::AtomicBool::new(false),
         })
     }
 
@@ -198,8 +204,10 @@ impl Shared {
     /// Whom calls by this name go to, if there is such a provider or one would be made (rule L10).
     pub(crate) fn target(self: &Arc<Self>, name: &str) -> Option<Target> {
         let target = self.named(name, self.names.has_template)?;
-        let is_there =
-            self.names.has_template || self.turn(|state, _| state.core.presence(target.id)) == Presence::Here;
+        let was_always_there = target.guest.is_none() && !self.has_removed.load(Acquire);
+        let is_there = self.names.has_template
+            || was_always_there
+            || self.turn(|state, _| state.core.presence(target.id)) == Presence::Here;
         is_there.then_some(target)
     }
 
@@ -212,6 +220,19 @@ impl Shared {
                 Some(Target { id: guest.id, guest: Some(guest) })
             }
         }
+    }
+
+    /// Removes a provider (rule L10).
+    pub(crate) fn remove(&self, provider: ProviderId) -> Result<(), admission_core::ChangeError> {
+        let (outcome, old) = self.turn(|state, now| match state.core.remove_provider(provider, now) {
+            Ok(()) => {
+                self.has_removed.store(true, Release);
+                (Ok(()), state.limits.remove(provider))
+            }
+            Err(error) => (Err(error), None),
+        });
+        drop(old);
+        outcome
     }
 
     /// Changes the limits of one scope, and what refusals are described by with them.
@@ -420,12 +441,13 @@ impl Shared {
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        let state = match self.state.try_lock() {
+        let mut state = match self.state.try_lock() {
             Ok(state) => state,
             // The lock is ours in this case, too, and must not be asked for again.
             Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
             Err(TryLockError::WouldBlock) => self.lock_in_time(),
         };
+        self.handover.close(&mut state);
         debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
         state
     }

@@ -32,6 +32,8 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
     Start,
+    /// The same, and it has no key and no cost, and nothing counts time.
+    StartPlain,
     Refused,
     /// It waits, and its waker and alarm are in place.
     Settled,

@@ -1,8 +1,8 @@
 //! What this crate locks with: the standard library's primitives, or those of a model checker.
 //!
-//! Owns: the choice. `--cfg admission_loom` has every order of a few threads' steps tried, `--cfg admission_shuttle` many random
-//! ones of more; both stop a thread wherever it takes a lock or looks whether something was set. Lacks
-//! anything of its own in a normal build.
+//! Owns: the choice. `--cfg admission_loom` has every order of a few threads' steps tried, `--cfg admission_shuttle`
+//! many random ones of more; both stop a thread wherever it takes a lock, looks whether something was set, or touches
+//! a place beside the lock. Lacks anything of its own in a normal build.
 //!
 //! `Arc` and `Weak` are the standard library's in every build, since the checkers' cannot hold `dyn Clock`
 //! (and loom has no `Weak`). Nothing is lost by that: a count is touched beside a lock or a set, where the
@@ -12,6 +12,14 @@ pub(crate) use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
 #[cfg(not(any(admission_loom, admission_shuttle)))]
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
+
+#[cfg(not(any(admission_loom, admission_shuttle)))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[cfg(all(admission_loom, not(admission_shuttle)))]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(admission_shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(all(admission_loom, not(admission_shuttle)))]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
@@ -24,10 +32,7 @@ pub(crate) use once::OnceLock;
 /// The checkers have no `OnceLock`: here is one that stops where the real one would look or set.
 #[cfg(any(admission_loom, admission_shuttle))]
 mod once {
-    #[cfg(all(admission_loom, not(admission_shuttle)))]
-    use loom::sync::atomic::{AtomicBool, Ordering};
-    #[cfg(admission_shuttle)]
-    use shuttle::sync::atomic::{AtomicBool, Ordering};
+    use super::{AtomicBool, Ordering};
 
     pub(crate) struct OnceLock<T> {
         is_set: AtomicBool,

@@ -1,7 +1,7 @@
 //! Every order of the steps of the races in `races/`, tried by loom: `cargo xtask loom`.
 //!
-//! Owns: the bounds. Lacks the bodies. A step is what lies between two looks at a lock, or at what is set
-//! once (`src/sync.rs`); the adapters' own atomics and the wakers are no part of it. Loom prints the orders that
+//! Owns: the bounds. Lacks the bodies. A step is what lies between two looks at a lock, at what is set
+//! once, or at a place beside the lock (`src/sync.rs`); the adapters' own atomics and the wakers are no part of it. Loom prints the orders that
 //! it tried; what it finds it prints as a panic, and `LOOM_LOG=trace` with it says in which order.
 
 #![cfg(all(admission_loom, not(admission_shuttle)))]
@@ -13,7 +13,7 @@ mod races;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-// rules W3, W4, W5, W6, S3, S4, T6, L7, L10, D3
+// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3
 #[test]
 fn every_order_of_steps_keeps_the_rules() {
     let only = std::env::var("RACE").unwrap_or_default();

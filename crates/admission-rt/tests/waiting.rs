@@ -542,7 +542,7 @@ fn futures_are_small_and_go_anywhere() {
     fn goes_anywhere<T: Send + Unpin + 'static>() {}
     fn is_shared<T: Send + Sync + 'static>() {}
     assert!(size_of::<Acquire>() <= 32);
-    assert!(size_of::<admission_rt::Permit>() <= 24);
+    assert!(size_of::<admission_rt::Permit>() <= 32);
     goes_anywhere::<Acquire>();
     goes_anywhere::<admission_rt::Idle>();
     goes_anywhere::<admission_rt::Closed>();

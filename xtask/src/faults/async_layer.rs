@@ -2,6 +2,7 @@
 
 use super::{Fault, in_rt, in_suite};
 
+const HANDOVER: &str = "crates/admission-rt/src/handover.rs";
 const ALARMS: &str = "crates/admission-rt/src/alarms.rs";
 const CYCLE: &str = "crates/admission-rt/src/query/cycle.rs";
 const STATE: &str = "crates/admission-rt/src/query/state.rs";
@@ -317,5 +318,21 @@ pub(super) const FAULTS: &[Fault] = &[
         right: "admission_timeout: None,",
         wrong: "admission_timeout: Some(Duration::from_secs(30)),",
         test: in_suite("queries::a_query_without_timeouts_waits_and_runs_for_as_long_as_it_takes"),
+    },
+    Fault {
+        rule: "W7",
+        what: "a call that ends is left beside the lock though others wait for its place",
+        file: HANDOVER,
+        right: "counts.queued == 0 && counts.granted == 0",
+        wrong: "counts.granted == 0",
+        test: in_rt("handover", "left::whoever_waits_unpolled_is_granted_when_a_call_ends"),
+    },
+    Fault {
+        rule: "L9",
+        what: "the end of a call is left beside the lock though a window counts from there",
+        file: HANDOVER,
+        right: "&& !self.limits.await_ends()",
+        wrong: "",
+        test: in_rt("handover", "left::what_counts_from_the_end_of_a_call_counts_from_its_very_end"),
     },
 ];

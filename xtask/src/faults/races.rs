@@ -5,6 +5,7 @@ use super::{Fault, in_loom, in_shuttle};
 
 const ABORT: &str = "crates/admission-rt/src/abort.rs";
 const ACQUIRE: &str = "crates/admission-rt/src/acquire.rs";
+const HANDOVER: &str = "crates/admission-rt/src/handover.rs";
 const KEY: &str = "crates/admission-rt/src/key.rs";
 const SHARED: &str = "crates/admission-rt/src/shared.rs";
 
@@ -100,5 +101,22 @@ pub(super) const FAULTS: &[Fault] = &[
         let mut table = self.keys.lock();
         if is_last {",
         test: in_loom("a key's last user against its next"),
+    },
+    Fault {
+        rule: "W6",
+        what: "what is left beside the lock is looked at, and then forgotten, in two steps",
+        file: HANDOVER,
+        right: "let word = place.swap(CLOSED, Ordering::AcqRel);",
+        wrong: "let word = place.load(Ordering::Acquire);
+            place.store(CLOSED, Ordering::Release);",
+        test: in_loom("a call that takes over against a waiter"),
+    },
+    Fault {
+        rule: "L1",
+        what: "a call takes over the ticket of a call to another provider",
+        file: HANDOVER,
+        right: "word & !TICKET == mark",
+        wrong: "word & (OPEN | ALIKE) == ALIKE && mark > 0",
+        test: in_loom("a call that takes over against another kind"),
     },
 ];

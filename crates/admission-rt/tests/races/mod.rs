@@ -4,6 +4,8 @@
 //! Owns: the bodies. Lacks the order: loom tries every one (`loom.rs`), shuttle draws many (`shuttle.rs`), and
 //! without either the machine's threads do what they like (`threads.rs`).
 
+mod handover;
+
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -18,11 +20,16 @@ use std::thread;
 
 use crate::common::{Acquire, Admission, Provider, Task, World, counts, ms};
 
+mod other_turns;
+
 type Answer = Result<Permit, Rejected>;
 
 /// Every body, under the name of what it shows.
 pub(crate) const RACES: &[(&str, fn())] = &[
     ("a newcomer against a release", newcomer_against_release),
+    ("a call that takes over against other turns", other_turns::take_over_against_other_turns),
+    ("a call that takes over against what was done before", other_turns::take_over_against_what_was_done),
+    ("a call that takes over against an earlier turn", other_turns::take_over_against_an_earlier_turn),
     ("a waiter that is polled and dropped against a release", poll_then_drop_against_release),
     ("a newcomer against close", newcomer_against_close),
     ("an alarm against a cancellation", alarm_against_cancel),
@@ -41,6 +48,12 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("a key's last call against its next", last_key_against_next),
     ("a key's last user against its next", last_user_against_next),
     ("the last handle against an alarm", end_against_alarm),
+    ("a call that takes over against another", handover::take_over_against_another),
+    ("a call that takes over against another kind", handover::take_over_against_another_kind),
+    ("a call that takes over against a waiter", handover::take_over_against_waiter),
+    ("a call that takes over against close", handover::take_over_against_close),
+    ("a call that takes over against a removal", handover::take_over_against_removal),
+    ("a call that takes over against lower limits", handover::take_over_against_lower_limits),
     #[cfg(any(admission_loom, admission_shuttle))]
     ("a runtime's death against a newcomer", death_against_newcomer),
 ];

@@ -1,0 +1,327 @@
+//! Calls that have ended and of which the machine has yet to hear, because nobody waits for it.
+//!
+//! Owns: a few places for tickets beside the lock. The turn that starts a call while nobody waits opens them;
+//! a call that ends leaves its ticket in one, with one compare-exchange; and whoever takes the lock next
+//! closes them before anything else, and has the machine hear of those ends. A call that is like one of them
+//! takes its ticket over, with one compare-exchange. So neither takes the lock. Lacks any decision: places
+//! are open only where an end changes nothing but counts, and a ticket changes hands only where the machine
+//! could not tell one call from the other.
+//!
+//! Why that is right: every turn closes the places, and only a turn that starts a call opens them. While they
+//! are open the machine is as that turn left it, so what was true then is true now: nobody waits, nobody is
+//! granted, nobody is to be told anything, and by the verdict on the call that opened them, all calls like
+//! it that have a ticket may run at once. A ticket that changes hands makes them no more.
+
+use admission_core::{ProviderId, TicketId};
+
+use crate::reading::Reading;
+use crate::shared::State;
+use crate::sync::{AtomicU64, Ordering};
+
+/// So many tickets are left at once, at most.
+const PLACES: usize = 4;
+/// For so long does one keep away who found that another thread was faster: about a microsecond. Then that
+/// one takes several calls with what it has in its caches.
+const PAUSE: u32 = 64;
+
+/// Nothing can be left here, and nothing is.
+const CLOSED: u64 = u64::MAX;
+/// Nothing is left. In the lower half it says what call opened the place. A word without this bit is the ticket
+/// that is left.
+const OPEN: u64 = 1 << 63;
+/// The ticket that is left may be taken over. Tickets whose number has this bit are not left at all.
+const ALIKE: u64 = 1 << 62;
+/// The ticket's part of such a word. Above it stands whose it is.
+const TICKET: u64 = (1 << 48) - 1;
+
+/// What tells a call from others, to the machine. Where nothing counts time, calls to one provider that have
+/// no key and no cost are all alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Likeness(u32);
+
+impl Likeness {
+    /// Like no other call.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// Like all calls to this provider that have no key and no cost.
+    #[inline]
+    pub(crate) const fn plain(provider: ProviderId) -> Self {
+        Self(provider.number())
+    }
+
+    #[inline]
+    const fn open(self) -> u64 {
+        OPEN | self.0 as u64
+    }
+
+    /// The upper bits of the word for a ticket that calls like this may take over. They say whose it is, as far as
+    /// there is room for that: for the first 16,384 providers.
+    #[inline]
+    const fn mark(self) -> Option<u64> {
+        if self.0 < 1 << 14 { Some(ALIKE | (self.0 as u64) << 48) } else { None }
+    }
+
+    /// The word for such a ticket, if there is room for it: for the first 65,536 calls at once.
+    #[inline]
+    const fn offer(self, ticket: u64) -> Option<u64> {
+        match self.mark() {
+            Some(mark) if ticket <= TICKET => Some(mark | ticket),
+            _ => None,
+        }
+    }
+}
+
+/// The places.
+pub(crate) struct Handover {
+    places: [AtomicU64; PLACES],
+}
+
+impl Handover {
+    pub(crate) fn new() -> Self {
+        Self { places: std::array::from_fn(|_| AtomicU64::new(CLOSED)) }
+    }
+
+    /// A call has started in this turn: opens as many places as calls run, if that is right. Only those that
+    /// run can end.
+    #[inline]
+    pub(crate) fn open(&self, state: &State, likeness: Likeness) {
+        if state.may_hand_over() {
+            let running = state.core.counts().running;
+            for place in self.places.iter().take(running as usize) {
+                place.store(likeness.open(), Ordering::Release);
+            }
+        }
+    }
+
+    /// A turn begins: the machine hears of those that have ended.
+    ///
+    /// That no time has passed since the last reading is all the same to it: see [`State::may_hand_over`].
+    #[inline(always)]
+    pub(crate) fn close(&self, state: &mut State) {
+        // Who opens a place has the lock, so this is never an old word.
+        if self.places[0].load(Ordering::Relaxed) != CLOSED {
+            self.close_each(state);
+        }
+    }
+
+    #[inline(never)]
+    fn close_each(&self, state: &mut State) {
+        for place in &self.places {
+            if place.load(Ordering::Relaxed) == CLOSED {
+                return;
+            }
+            let word = place.swap(CLOSED, Ordering::AcqRel);
+            if word & OPEN == 0 {
+                state.core.handle_release(ticket_in(word), state.time.latest());
+            }
+        }
+    }
+
+    /// A call has ended: whether its ticket is left here. If not, the machine is to hear of it in a turn.
+    #[inline]
+    pub(crate) fn leave(&self, ticket: TicketId, likeness: Likeness) -> bool {
+        let ticket = ticket.to_bits();
+        if ticket & ALIKE != 0 {
+            return false;
+        }
+        let offer = likeness.offer(ticket);
+        for place in &self.places {
+            let word = place.load(Ordering::Relaxed);
+            if word == CLOSED {
+                return false;
+            }
+            if word & OPEN != 0 {
+                let left = offer.filter(|_| word == likeness.open()).unwrap_or(ticket);
+                if place.compare_exchange(word, left, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    return true;
+                }
+                keep_away();
+            }
+        }
+        false
+    }
+
+    /// A call begins: the ticket of one like it that has ended, if one is left. It runs from now on.
+    ///
+    /// A word that offers a ticket says all that has to be known: whose the ticket is, and that a call of that
+    /// provider's opened the place. So it is all the same whether it went away and came back since it was read,
+    /// which it may: the ticket was taken over, and left once more after other turns.
+    #[inline]
+    pub(crate) fn take(&self, likeness: Likeness) -> Option<TicketId> {
+        let mark = likeness.mark()?;
+        for place in &self.places {
+            let word = place.load(Ordering::Acquire);
+            if word == CLOSED {
+                return None;
+            }
+            if word & !TICKET == mark {
+                let open = likeness.open();
+                if place.compare_exchange(word, open, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    return Some(ticket_in(word));
+                }
+                keep_away();
+            }
+        }
+        None
+    }
+}
+
+/// The ticket that is left, by the word for it.
+#[inline]
+const fn ticket_in(word: u64) -> TicketId {
+    TicketId::from_bits(if word & ALIKE == 0 { word } else { word & TICKET })
+}
+
+#[cold]
+fn keep_away() {
+    for _ in 0..PAUSE {
+        std::hint::spin_loop();
+    }
+}
+
+impl State {
+    /// Whether the end of a call would change nothing but counts, whenever the machine heard of it: nobody waits
+    /// or is granted, nobody is to be told anything, and nothing is counted from there.
+    #[inline]
+    fn may_hand_over(&self) -> bool {
+        let counts = self.core.counts();
+        counts.queued == 0 && counts.granted == 0 && !self.attention.is_needed() && !self.limits.await_ends()
+    }
+
+    /// Whether a call that has started in this turn is like all others to its provider: it has no key and no cost,
+    /// and nothing counts time. Otherwise the time was read for it.
+    #[inline]
+    pub(crate) fn is_alike(&self, time: &Reading<'_>) -> bool {
+        time.read().is_none() && !self.limits.have_costs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::Plan;
+    use crate::runtime::SystemClock;
+    use crate::shared::{Manner, Shared};
+    use crate::sync::Arc;
+    use admission_core::{Admitted, Counts, Request};
+
+    const P: ProviderId = ProviderId::new(0);
+
+    fn shared() -> Arc<Shared> {
+        let plan = Plan { providers: vec![("p".into(), crate::Limits::default())], ..Plan::default() };
+        plan.build(Arc::new(SystemClock::new()), Manner::default(), None).unwrap()
+    }
+
+    fn started(shared: &Shared) -> TicketId {
+        let start = |state: &mut State, now| match state.core.request(&Request::new(P), now) {
+            Ok(Admitted::Started(ticket)) => ticket,
+            other => panic!("not started: {other:?}"),
+        };
+        shared.turn(start)
+    }
+
+    fn open(shared: &Shared, likeness: Likeness) {
+        shared.turn_timed(|state, _| shared.handover.open(state, likeness)).1.resume();
+    }
+
+    fn running(shared: &Shared) -> u32 {
+        let Counts { running, .. } = shared.counts();
+        running
+    }
+
+    // rules L1, W7
+    #[test]
+    fn a_ticket_is_taken_over_once_and_by_one_like_it() {
+        let shared = shared();
+        let ticket = started(&shared);
+        let (alike, other) = (Likeness::plain(P), Likeness::plain(ProviderId::new(1)));
+        open(&shared, alike);
+        assert_eq!(shared.handover.take(alike), None, "it runs");
+        assert!(shared.handover.leave(ticket, alike));
+        assert_eq!(shared.handover.take(other), None);
+        assert_eq!(shared.handover.take(Likeness::NONE), None);
+        assert_eq!(shared.handover.take(alike), Some(ticket));
+        assert_eq!(shared.handover.take(alike), None, "once");
+        assert!(shared.handover.leave(ticket, alike), "and left again");
+        assert_eq!(running(&shared), 0);
+    }
+
+    // rule W7
+    #[test]
+    fn one_that_is_like_no_other_is_left_and_not_taken_over() {
+        for (opened, ended) in [
+            (Likeness::NONE, Likeness::NONE),
+            (Likeness::NONE, Likeness::plain(P)),
+            (Likeness::plain(P), Likeness::NONE),
+            (Likeness::plain(ProviderId::new(1)), Likeness::plain(P)),
+        ] {
+            let shared = shared();
+            let ticket = started(&shared);
+            open(&shared, opened);
+            assert!(shared.handover.leave(ticket, ended));
+            for likeness in [opened, ended, Likeness::plain(P), Likeness::NONE] {
+                assert_eq!(shared.handover.take(likeness), None);
+            }
+            assert_eq!(running(&shared), 0);
+        }
+    }
+
+    // rules W7, W6
+    #[test]
+    fn as_many_are_left_as_run_and_no_turn_leaves_a_place_open() {
+        let shared = shared();
+        let tickets: Vec<_> = (0..6).map(|_| started(&shared)).collect();
+        let alike = Likeness::plain(P);
+        let left = |tickets: &[TicketId]| {
+            tickets.iter().filter(|&&ticket| shared.handover.leave(ticket, alike)).count()
+        };
+        assert_eq!(left(&tickets), 0, "nobody has opened a place");
+        open(&shared, alike);
+        assert_eq!(left(&tickets[..5]), PLACES);
+        assert_eq!(running(&shared), 2, "and that was a turn");
+        assert_eq!(left(&tickets[4..]), 0);
+        open(&shared, alike);
+        assert_eq!(left(&tickets[4..5]), 1);
+        assert_eq!(running(&shared), 1);
+        open(&shared, alike);
+        assert_eq!(left(&[tickets[5], tickets[5]]), 1, "one runs, so one may end");
+    }
+
+    #[test]
+    fn a_ticket_whose_number_has_no_room_is_not_left() {
+        let shared = shared();
+        let ticket = started(&shared);
+        open(&shared, Likeness::plain(P));
+        let large = TicketId::from_bits(1 << 62 | 7);
+        assert!(!shared.handover.leave(large, Likeness::plain(P)));
+        assert_eq!(shared.handover.take(Likeness::plain(P)), None);
+        assert!(shared.handover.leave(ticket, Likeness::plain(P)));
+    }
+
+    // rules L1, W7
+    #[test]
+    fn what_has_no_room_in_a_word_is_left_all_the_same_or_not_at_all() {
+        let last = (1 << 14) - 1;
+        for (index, provider, is_left, is_offered) in [
+            (0xffff, last, true, true),
+            (0x1_0000, last, true, false),
+            (0xffff, last + 1, true, false),
+            ((1 << 30) - 1, 0, true, false),
+            (1 << 30, 0, false, false),
+            ((1 << 31) - 1, 0, false, false),
+        ] {
+            let (handover, alike) = (Handover::new(), Likeness::plain(ProviderId::new(provider)));
+            let ticket = TicketId::from_bits(index << 32 | 7);
+            handover.places[0].store(alike.open(), Ordering::Relaxed);
+            assert_eq!(handover.leave(ticket, alike), is_left, "{index:#x}");
+            let word = handover.places[0].load(Ordering::Relaxed);
+            assert_eq!(word & OPEN == 0, is_left, "{index:#x}");
+            if is_left {
+                assert_eq!(ticket_in(word), ticket);
+            }
+            let other = Likeness::plain(ProviderId::new(provider ^ 1 << 14));
+            assert_eq!(handover.take(other), None, "{index:#x} of {provider}");
+            assert_eq!(handover.take(alike), is_offered.then_some(ticket), "{index:#x} of {provider}");
+        }
+    }
+}
