@@ -21,13 +21,27 @@ impl TicketId {
         self.index as usize
     }
 
-    /// The name as one number, of which the topmost bit is 0.
+    /// The name as one number, of which the topmost bit is 0: for a driver that keeps it where it has room for
+    /// one number, an atomic one say.
+    ///
+    /// ```
+    /// use admission_core::{Admitted, Config, Coordinator, Instant, Limits, ProviderId, Request, TicketId};
+    ///
+    /// let mut config = Config::new();
+    /// config.providers.push(Limits::new());
+    /// let mut coordinator = Coordinator::new(&config)?;
+    /// let request = Request::new(ProviderId::new(0));
+    /// let Ok(Admitted::Started(ticket)) = coordinator.request(&request, Instant::ZERO) else { unreachable!() };
+    /// assert_eq!(TicketId::from_bits(ticket.to_bits()), ticket);
+    /// # Ok::<(), admission_core::ConfigError>(())
+    /// ```
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         (self.index as u64) << 32 | self.generation as u64
     }
 
-    /// The name that [`to_bits`](Self::to_bits) made this number of.
+    /// The name that [`to_bits`](Self::to_bits) made this number of. Of any other number it makes the name of a ticket
+    /// that there never was, or of somebody else's.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self { index: (bits >> 32) as u32, generation: bits as u32 }

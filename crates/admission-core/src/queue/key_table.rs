@@ -11,8 +11,10 @@ use alloc::vec::Vec;
 
 /// Nobody.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// Places for each two members.
+/// So many places there are ...
 const PLACES: usize = 3;
+/// ... for so many members, at least.
+const MEMBERS: usize = 2;
 
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable {
@@ -40,7 +42,7 @@ impl KeyTable {
 
     /// Makes room for so many, while nobody is in.
     pub(crate) fn try_reserve(&mut self, members: usize) -> Result<(), TryReserveError> {
-        let wanted = members.saturating_mul(PLACES).div_ceil(2);
+        let wanted = members.saturating_mul(PLACES).div_ceil(MEMBERS);
         if wanted > self.heads.len() {
             self.heads.try_reserve_exact(wanted - self.heads.len())?;
             self.heads.resize(wanted, NOBODY);
@@ -79,7 +81,7 @@ impl KeyTable {
     pub(crate) fn insert(&mut self, home: usize, key: u64, number: u32, members: &mut impl Members) -> u32 {
         let mut home = home;
         self.len += 1;
-        if self.len * PLACES > self.heads.len() * 2 {
+        if self.len * PLACES > self.heads.len() * MEMBERS {
             self.grow(members);
             home = self.home(key);
         }
@@ -88,7 +90,7 @@ impl KeyTable {
 
     #[cold]
     fn grow(&mut self, members: &mut impl Members) {
-        let places = (self.len + self.len / 2 + 4) * PLACES / 2;
+        let places = (self.len + self.len / 2 + 4) * PLACES / MEMBERS;
         let old = core::mem::replace(&mut self.heads, alloc::vec![NOBODY; places]);
         for mut moved in old {
             while moved != NOBODY {

@@ -381,3 +381,4 @@ impl core::ops::IndexMut<u32> for Slab {
 }
 
 const _: () = assert!(size_of::<Slot>() == 64, "a ticket is one cache line");
+const _: () = assert!(MOST_SLOTS <= 1 << 31, "the topmost bit of a ticket's name is free");
