@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 use admission_core::{Admitted, Key, Reason, Refusal, Request, TicketId, TicketState};
 
 use crate::alarms::{Booked, Host};
+use crate::baton::Likeness;
 use crate::call::{Call, Extras, Rare};
-use crate::handover::Likeness;
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
@@ -124,8 +124,8 @@ impl Admit {
             self.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
         unwind.resume();
         match heard {
-            Heard::Refused => Err(self.refused(told)),
-            heard => self.start(heard).ok_or(Rejected::Closed),
+            Heard::Start(likeness) => self.start(likeness).ok_or(Rejected::Closed),
+            _ => Err(self.refused(told)),
         }
     }
 
@@ -168,7 +168,7 @@ impl Admit {
                 self.submit(&mut told)
             };
             return match heard {
-                Heard::Start | Heard::StartPlain => self.started(heard),
+                Heard::Start(likeness) => self.started(likeness),
                 heard => self.poll_at_length(heard, told, host, cx),
             };
         }
@@ -196,7 +196,7 @@ impl Admit {
         }
         let mut told = None;
         match self.step(cx.waker(), &mut told) {
-            heard @ (Heard::Start | Heard::StartPlain) => self.started(heard),
+            Heard::Start(likeness) => self.started(likeness),
             heard => self.poll_at_length(heard, told, host, cx),
         }
     }
@@ -228,7 +228,7 @@ impl Admit {
             }
         }
         match heard {
-            Heard::Start | Heard::StartPlain => self.started(heard),
+            Heard::Start(likeness) => self.started(likeness),
             Heard::Refused => Poll::Ready(Err(self.refused(told))),
             Heard::NoRuntime => {
                 self.finish();
@@ -309,10 +309,9 @@ impl Admit {
         shared.turn_timed(|state, time| match state.request(&mut request, time) {
             Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
-                let is_plain = state.is_alike(time);
-                let likeness = if is_plain { Likeness::plain(provider) } else { Likeness::NONE };
-                shared.handover.open(state, likeness);
-                if is_plain { Heard::StartPlain } else { Heard::Start }
+                let likeness = state.likeness(&request, time);
+                shared.batons.open(state, likeness);
+                Heard::Start(likeness)
             }
             Ok(Admitted::Queued(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
@@ -410,7 +409,7 @@ impl Admit {
         }
     }
 
-    /// The ticket of a call like this one that has just ended, if it was left (see [`crate::handover`]).
+    /// The ticket of a call like this one that has just ended, if it was left (see [`crate::baton`]).
     #[inline]
     fn take_over(&mut self) -> Option<Permit> {
         let (Stage::Lazy { provider, .. }, None, Some(shared)) = (&self.stage, &self.extras.0, &self.shared)
@@ -418,20 +417,20 @@ impl Admit {
             return None;
         };
         let likeness = Likeness::plain(*provider);
-        let ticket = shared.handover.take(likeness)?;
+        let ticket = shared.batons.take(likeness)?;
         self.stage = Stage::Done;
         Some(Permit::new(self.shared.take()?, ticket, likeness, Extras(None)))
     }
 
     #[inline]
-    fn started(&mut self, heard: Heard) -> Poll<Result<Permit, Rejected>> {
-        self.start(heard).map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
+    fn started(&mut self, likeness: Likeness) -> Poll<Result<Permit, Rejected>> {
+        self.start(likeness).map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
     }
 
     /// The call starts: nothing of the wait is left but what the permit needs (rule I3).
     #[inline]
-    fn start(&mut self, heard: Heard) -> Option<Permit> {
-        let Stage::Waiting { provider, ticket } = self.stage else { return None };
+    fn start(&mut self, likeness: Likeness) -> Option<Permit> {
+        let Stage::Waiting { ticket, .. } = self.stage else { return None };
         if let Some(rare) = &mut self.extras.0 {
             // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
             // not go then.
@@ -440,7 +439,6 @@ impl Admit {
         let rare = self.extras.0.take().filter(|rare| rare.is_kept());
         let shared = self.shared.take()?;
         self.stage = Stage::Done;
-        let likeness = if heard == Heard::StartPlain { Likeness::plain(provider) } else { Likeness::NONE };
         Some(Permit::new(shared, ticket, likeness, Extras(rare)))
     }
 

@@ -202,25 +202,10 @@ pub(crate) struct KeyGuard {
     number: u64,
 }
 
-impl Table {
-    fn find(&mut self, guard: &KeyGuard) -> Option<&mut Entry> {
-        self.entries.find_mut(guard.hash, |entry| entry.number == guard.number)
-    }
-
-    fn forget(&mut self, guard: &KeyGuard) {
-        if let Ok(entry) = self.entries.find_entry(guard.hash, |entry| entry.number == guard.number) {
-            entry.remove();
-        }
-        if self.entries.is_empty() && self.entries.capacity() > KEPT {
-            self.entries.shrink_to_fit(|entry| entry.hash);
-        }
-    }
-}
-
 impl Clone for KeyGuard {
     fn clone(&self) -> Self {
         let mut table = self.keys.lock();
-        if let Some(entry) = table.find(self) {
+        if let Some(entry) = table.entries.find_mut(self.hash, |entry| entry.number == self.number) {
             entry.users += 1;
         }
         drop(table);
@@ -231,10 +216,16 @@ impl Clone for KeyGuard {
 impl Drop for KeyGuard {
     fn drop(&mut self) {
         let mut table = self.keys.lock();
-        let Some(entry) = table.find(self) else { return };
-        entry.users -= 1;
-        if entry.users == 0 {
-            table.forget(self);
+        let entries = &mut table.entries;
+        let Ok(mut entry) = entries.find_entry(self.hash, |entry| entry.number == self.number) else {
+            return;
+        };
+        entry.get_mut().users -= 1;
+        if entry.get().users == 0 {
+            entry.remove();
+            if entries.is_empty() && entries.capacity() > KEPT {
+                entries.shrink_to_fit(|entry| entry.hash);
+            }
         }
     }
 }

@@ -89,6 +89,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("admission-rt needs atomics of 64 bits; admission-core needs none");
+
 mod abort;
 mod abort_reason;
 mod acquire;
@@ -97,13 +100,13 @@ mod alarms;
 mod aliases;
 mod attempt;
 mod attention;
+mod baton;
 mod bell;
 mod builder;
 mod call;
 mod change;
 mod clock;
 mod guests;
-mod handover;
 mod idle;
 mod in_force;
 mod interval_limiter;

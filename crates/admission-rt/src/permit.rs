@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use admission_core::TicketId;
 
+use crate::baton::Likeness;
 use crate::call::Extras;
-use crate::handover::Likeness;
 use crate::shared::Shared;
 use crate::{AbortSignal, Attempt, SettleError};
 
@@ -18,8 +18,8 @@ use crate::{AbortSignal, Attempt, SettleError};
 /// `until_settled` begin to forget the call when it is dropped. Dropping never panics, also while
 /// the thread is unwinding.
 ///
-/// While nobody waits dropping costs one compare-exchange; otherwise, or if windows count `until_settled`, one
-/// turn of the lock, in which whoever may go next is woken. A permit that is leaked holds its place for ever.
+/// Dropping costs one turn of the lock at most, in which whoever may go next is woken; while nobody waits for
+/// anything, mostly one compare-exchange. A permit that is leaked holds its place for ever.
 #[must_use = "dropping a permit ends the call"]
 pub struct Permit {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        if !self.shared.handover.leave(self.ticket, self.likeness) {
+        if !self.shared.batons.leave(self.ticket, self.likeness) {
             self.shared.end(self.ticket);
         }
     }

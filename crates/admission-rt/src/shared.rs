@@ -4,9 +4,9 @@
 //! foreign code under the lock: no wake, no waker's clone or drop, no closure or destructor of a
 //! user's, no adapter. (The clock is the one exception, and says so in its contract.)
 //!
-//! A turn is: lock → read the clock → act on the machine → take out the wakers of those whom that
-//! concerns → unlock → arm → wake. `now` is read *after* locking, so that no stamp is older than
-//! the decision it belongs to (rule T5).
+//! A turn is: lock → bring in the calls that have ended meanwhile ([`crate::baton`]) → read the clock → act on the
+//! machine → take out the wakers of those whom that concerns → unlock → arm → wake. `now` is read *after* locking, so
+//! that no stamp is older than the decision it belongs to (rule T5).
 //!
 //! Arming happens outside the lock, and each alarm is in one thread's hands at a time: a thread takes
 //! an alarm that must move out of the table, unlocks, arms it, locks, puts it back, and looks again,
@@ -23,9 +23,9 @@ use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, 
 
 use crate::alarms::{Alarms, Booked, Host};
 use crate::attention::Attention;
+use crate::baton::Batons;
 use crate::bell::Bell;
 use crate::guests::{Guests, Sightings, Target};
-use crate::handover::Handover;
 use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
@@ -52,11 +52,12 @@ const A_LITTLE_LATER: Duration = Duration::from_millis(1);
 
 /// One coordinator.
 ///
-/// What every turn writes lies together, in one line of the caches with the lock as far as it fits, and neither
-/// with the count of the handles, which other threads write, nor with what they read without the lock.
+/// What every turn writes lies together, in one line of the caches with the lock as far as it fits: the places beside
+/// the lock too, for which calls come instead. It lies neither with the count of the handles, which other threads
+/// write, nor with what they only read.
 #[repr(C, align(64))]
 pub(crate) struct Shared {
-    pub(crate) handover: Handover,
+    pub(crate) batons: Batons,
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     pub(crate) names: Names,
@@ -126,7 +127,7 @@ impl Shared {
         };
         state.look_around();
         Arc::new(Self {
-            handover: Handover::new(),
+            batons: Batons::new(),
             state: Mutex::new(state),
             clock,
             names,
@@ -447,7 +448,7 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
             Err(TryLockError::WouldBlock) => self.lock_in_time(),
         };
-        self.handover.close(&mut state);
+        self.batons.close(&mut state);
         debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
         state
     }

@@ -8,6 +8,7 @@ use std::task::Waker;
 use admission_core::{Instant, ProviderId, Step, TicketId};
 
 use crate::Rejected;
+use crate::baton::Likeness;
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::shared::State;
@@ -31,9 +32,8 @@ pub(crate) enum Stage {
 /// What a turn says about the ticket. Why one was refused is told beside it: that is large, and seldom there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    Start,
-    /// The same, and it has no key and no cost, and nothing counts time.
-    StartPlain,
+    /// It has started, and is like these others.
+    Start(Likeness),
     Refused,
     /// It waits, and its waker and alarm are in place.
     Settled,
@@ -56,7 +56,7 @@ impl Stage {
         let Self::Waiting { provider, ticket } = *self else { return (Heard::Refused, None) };
         match state.core.step(ticket, now) {
             Step::Wait => (wait(state, ticket), None),
-            Step::Start | Step::Running => (Heard::Start, state.leave(ticket)),
+            Step::Start | Step::Running => (Heard::Start(Likeness::NONE), state.leave(ticket)),
             Step::GiveUp(refusal) => {
                 *self = Self::Ended { provider };
                 *told = Some(state.limits.told(refusal, provider, now));

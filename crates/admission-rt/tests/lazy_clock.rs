@@ -12,24 +12,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use admission_rt::{AbortHandle, Idle, Permit};
+use common::dice::Dice;
 use common::{Acquire, Admission, Entered, Provider, Task, World, ms};
-
-/// A small generator with a seed (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % n
-    }
-
-    fn maybe(&mut self, n: u64) -> Option<u64> {
-        (self.below(2) == 0).then(|| self.below(n))
-    }
-}
 
 /// One call, the same for both.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +181,7 @@ fn what_is_decided_without_a_look_at_the_clock_is_what_is_decided_with_one() {
     let seeds = only.map_or(0..if cfg!(debug_assertions) { 600 } else { 30_000 }, |seed| seed..seed + 1);
     let mut starts = 0;
     for seed in seeds {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut houses = [false, true].map(House::new);
         let mut acts = Vec::new();
         for _ in 0..60 {

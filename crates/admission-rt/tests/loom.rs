@@ -13,7 +13,7 @@ mod races;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3
+// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3, D5
 #[test]
 fn every_order_of_steps_keeps_the_rules() {
     let only = std::env::var("RACE").unwrap_or_default();

@@ -261,3 +261,37 @@ fn calls_that_leave_while_one_waits_leave_nothing_to_report() {
     let all = kept(|| (0..100_000).for_each(|_| drop(waiting())));
     assert!(all < 1_024, "{all} bytes");
 }
+
+// rules W5, W7
+#[test]
+fn calls_that_end_when_the_last_handle_is_gone_leave_nothing_behind() {
+    let world = World::new();
+    let _entered = world.enter();
+    let clock = world.clock();
+    let whole_lives = |has_template: bool, calls: usize| {
+        kept(|| {
+            let builder = world.builder().provider("a", |p| p);
+            let builder = if has_template { builder.template(|p| p.max_concurrent(1)) } else { builder };
+            let admission = builder.build().unwrap();
+            let a = admission.provider("a").unwrap();
+            let mut permits: Vec<_> = (0..calls).map(|_| a.try_acquire().unwrap()).collect();
+            permits.extend((0..calls).map(|nth| a.key(format!("call {nth}")).try_acquire().unwrap()));
+            if has_template {
+                permits.push(admission.provider("host").unwrap().try_acquire().unwrap());
+            } else {
+                permits.push(admission.add_provider("b", |b| b).unwrap().try_acquire().unwrap());
+            }
+            // So that the last start is a plain one, which opens places.
+            permits.push(a.try_acquire().unwrap());
+            drop((admission, a));
+            drop(permits);
+        })
+    };
+    for has_template in [false, true] {
+        for calls in [0, 1, 3, 100] {
+            assert_eq!(whole_lives(has_template, calls), 0, "bytes of {calls} calls");
+            assert_eq!(std::sync::Arc::strong_count(&clock), 2, "the world's and this one");
+        }
+    }
+    assert_eq!(world.faces(), 0);
+}

@@ -10,7 +10,7 @@
 mod common;
 mod races;
 
-// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3
+// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3, D5
 #[test]
 fn random_orders_of_steps_keep_the_rules() {
     let iterations = std::env::var("ITERATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(1_000);

@@ -8,7 +8,7 @@
 mod common;
 mod races;
 
-// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3
+// rules W3, W4, W5, W6, W7, S3, S4, S6, T6, L1, L7, L10, E4, D3, D5
 #[test]
 fn threads_keep_the_rules_in_whatever_order() {
     let times = std::env::var("RACES").ok().and_then(|number| number.parse().ok()).unwrap_or(50);

@@ -2,7 +2,7 @@
 
 use super::{Fault, in_rt, in_suite};
 
-const HANDOVER: &str = "crates/admission-rt/src/handover.rs";
+const BATON: &str = "crates/admission-rt/src/baton.rs";
 const ALARMS: &str = "crates/admission-rt/src/alarms.rs";
 const CYCLE: &str = "crates/admission-rt/src/query/cycle.rs";
 const STATE: &str = "crates/admission-rt/src/query/state.rs";
@@ -307,8 +307,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "D3",
         what: "a key is remembered for ever",
         file: KEY,
-        right: "if entry.users == 0",
-        wrong: "if entry.users == usize::MAX",
+        right: "if entry.get().users == 0",
+        wrong: "if entry.get().users == usize::MAX",
         test: in_rt("memory", "a_million_keys_leave_nothing_behind"),
     },
     Fault {
@@ -322,17 +322,57 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "W7",
         what: "a call that ends is left beside the lock though others wait for its place",
-        file: HANDOVER,
+        file: BATON,
         right: "counts.queued == 0 && counts.granted == 0",
         wrong: "counts.granted == 0",
-        test: in_rt("handover", "left::whoever_waits_unpolled_is_granted_when_a_call_ends"),
+        test: in_rt("batons", "left::whoever_waits_unpolled_is_granted_when_a_call_ends"),
     },
     Fault {
         rule: "L9",
         what: "the end of a call is left beside the lock though a window counts from there",
-        file: HANDOVER,
+        file: BATON,
         right: "&& !self.limits.await_ends()",
         wrong: "",
-        test: in_rt("handover", "left::what_counts_from_the_end_of_a_call_counts_from_its_very_end"),
+        test: in_rt("batons", "left::what_counts_from_the_end_of_a_call_counts_from_its_very_end"),
+    },
+    Fault {
+        rule: "W2",
+        what: "a call that ends is left beside the lock though a grant is out that its turn would take back",
+        file: BATON,
+        right: "counts.queued == 0 && counts.granted == 0",
+        wrong: "counts.queued == 0",
+        test: in_rt("batons", "left::the_end_of_a_call_takes_back_a_grant_that_is_due"),
+    },
+    Fault {
+        rule: "L8",
+        what: "a ticket with a cost is taken over by a call that has another",
+        file: BATON,
+        right: "&& !self.limits.have_costs()",
+        wrong: "",
+        test: in_rt("batons", "left::an_attempt_that_outlives_its_permit_corrects_nobody_elses_cost"),
+    },
+    Fault {
+        rule: "L7",
+        what: "a ticket may be taken over whatever call opened the place",
+        file: BATON,
+        right: "offer.filter(|_| word == likeness.open()).unwrap_or(ticket)",
+        wrong: "offer.unwrap_or(ticket)",
+        test: in_rt("batons", "left::a_call_of_another_providers_opens_no_place_for_those_who_are_too_many"),
+    },
+    Fault {
+        rule: "L10",
+        what: "a provider of the configuration is thought to be here for ever",
+        file: "crates/admission-rt/src/shared.rs",
+        right: "self.has_removed.store(true, Release);",
+        wrong: "",
+        test: in_rt("living", "a_removed_provider_refuses_who_has_not_started"),
+    },
+    Fault {
+        rule: "W7",
+        what: "a call that ends is left beside the lock though somebody waits for idle",
+        file: BATON,
+        right: "&& !self.attention.is_needed()",
+        wrong: "",
+        test: in_rt("batons", "left::whoever_waits_for_idle_is_woken_by_the_very_end"),
     },
 ];

@@ -5,7 +5,7 @@ use super::{Fault, in_loom, in_shuttle};
 
 const ABORT: &str = "crates/admission-rt/src/abort.rs";
 const ACQUIRE: &str = "crates/admission-rt/src/acquire.rs";
-const HANDOVER: &str = "crates/admission-rt/src/handover.rs";
+const BATON: &str = "crates/admission-rt/src/baton.rs";
 const KEY: &str = "crates/admission-rt/src/key.rs";
 const SHARED: &str = "crates/admission-rt/src/shared.rs";
 
@@ -95,18 +95,22 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "D3",
         what: "the last user of a key forgets its number after another may have come for it",
         file: KEY,
-        right: "if entry.users == 0 {",
-        wrong: "let is_last = entry.users == 0;
+        right: "if entry.get().users == 0 {
+            entry.remove();",
+        wrong: "let is_last = entry.get().users == 0;
         drop(table);
         let mut table = self.keys.lock();
-        if is_last {",
+        let entries = &mut table.entries;
+        if is_last {
+            let Ok(entry) = entries.find_entry(self.hash, |entry| entry.number == self.number) else { return };
+            entry.remove();",
         test: in_loom("a key's last user against its next"),
     },
     Fault {
         rule: "W6",
         what: "what is left beside the lock is looked at, and then forgotten, in two steps",
-        file: HANDOVER,
-        right: "let word = place.swap(CLOSED, Ordering::AcqRel);",
+        file: BATON,
+        right: "let word = place.swap(CLOSED, Ordering::Acquire);",
         wrong: "let word = place.load(Ordering::Acquire);
             place.store(CLOSED, Ordering::Release);",
         test: in_loom("a call that takes over against a waiter"),
@@ -114,7 +118,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "L1",
         what: "a call takes over the ticket of a call to another provider",
-        file: HANDOVER,
+        file: BATON,
         right: "word & !TICKET == mark",
         wrong: "word & (OPEN | ALIKE) == ALIKE && mark > 0",
         test: in_loom("a call that takes over against another kind"),

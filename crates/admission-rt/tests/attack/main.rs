@@ -18,7 +18,6 @@
 mod common;
 
 mod actors;
-mod dice;
 mod ground;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod dice;
+
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;

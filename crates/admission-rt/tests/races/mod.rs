@@ -4,7 +4,9 @@
 //! Owns: the bodies. Lacks the order: loom tries every one (`loom.rs`), shuttle draws many (`shuttle.rs`), and
 //! without either the machine's threads do what they like (`threads.rs`).
 
-mod handover;
+mod batons;
+mod names;
+mod other_turns;
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,16 +22,11 @@ use std::thread;
 
 use crate::common::{Acquire, Admission, Provider, Task, World, counts, ms};
 
-mod other_turns;
-
 type Answer = Result<Permit, Rejected>;
 
 /// Every body, under the name of what it shows.
 pub(crate) const RACES: &[(&str, fn())] = &[
     ("a newcomer against a release", newcomer_against_release),
-    ("a call that takes over against other turns", other_turns::take_over_against_other_turns),
-    ("a call that takes over against what was done before", other_turns::take_over_against_what_was_done),
-    ("a call that takes over against an earlier turn", other_turns::take_over_against_an_earlier_turn),
     ("a waiter that is polled and dropped against a release", poll_then_drop_against_release),
     ("a newcomer against close", newcomer_against_close),
     ("an alarm against a cancellation", alarm_against_cancel),
@@ -44,18 +41,22 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("an alarm that rings against one that is set", ring_against_set),
     ("a hand-off time that is over against a start", take_back_against_start),
     ("idle against a release", idle_against_release),
-    ("a name's last handle against its next", last_handle_against_next),
-    ("a key's last call against its next", last_key_against_next),
-    ("a key's last user against its next", last_user_against_next),
     ("the last handle against an alarm", end_against_alarm),
-    ("a call that takes over against another", handover::take_over_against_another),
-    ("a call that takes over against another kind", handover::take_over_against_another_kind),
-    ("a call that takes over against a waiter", handover::take_over_against_waiter),
-    ("a call that takes over against close", handover::take_over_against_close),
-    ("a call that takes over against a removal", handover::take_over_against_removal),
-    ("a call that takes over against lower limits", handover::take_over_against_lower_limits),
     #[cfg(any(admission_loom, admission_shuttle))]
     ("a runtime's death against a newcomer", death_against_newcomer),
+    ("a call that takes over against another", batons::take_over_against_another),
+    ("a call that takes over against another kind", batons::take_over_against_another_kind),
+    ("a call that takes over against a waiter", batons::take_over_against_waiter),
+    ("a call that takes over against close", batons::take_over_against_close),
+    ("a call that takes over against a removal", batons::take_over_against_removal),
+    ("a call that takes over against lower limits", batons::take_over_against_lower_limits),
+    ("a name's last handle against its next", names::last_handle_against_next),
+    ("a key's last call against its next", names::last_key_against_next),
+    ("a key's last user against its next", names::last_user_against_next),
+    ("a removal against a lookup", names::removal_against_lookup),
+    ("a call that takes over against other turns", other_turns::take_over_against_other_turns),
+    ("a call that takes over against what was done before", other_turns::take_over_against_what_was_done),
+    ("a call that takes over against an earlier turn", other_turns::take_over_against_an_earlier_turn),
 ];
 
 /// Another thread in the same runtime.
@@ -429,74 +430,6 @@ fn idle_against_release() {
         assert!(idle.is_woken(), "its wake was lost");
         assert!(idle.poll().is_ready());
     }
-    nothing_is_left(&place);
-}
-
-// rules L10, L1
-fn last_handle_against_next() {
-    let world = World::new();
-    let _entered = world.enter();
-    let admission = world.builder().template(|p| p.max_concurrent(1)).build().expect("in order");
-    let p = admission.provider("a").expect("made on demand");
-    let place = Place { world: world.clone(), admission: admission.clone(), p: p.clone() };
-    drop((admission, p));
-    let Place { admission, p, .. } = place;
-    let leaves = go(&world, move || drop(p));
-    let again = admission.clone();
-    let comes = go(&world, move || again.provider("a").expect("made on demand"));
-    leaves();
-    let a = comes();
-    let b = admission.provider("b").expect("made on demand");
-    let permit = started(&a);
-    // Another name has another number, and the same name has the same.
-    let other = started(&b);
-    assert!(admission.provider("a").expect("it is there").try_acquire().is_err());
-    drop((permit, other));
-    assert_eq!(admission.counts(), counts(0, 0, 0));
-}
-
-// rules D3, L1, E6
-fn last_key_against_next() {
-    let world = World::new();
-    let _entered = world.enter();
-    let admission = world.builder().provider("p", |p| p).build().expect("in order");
-    let p = admission.provider("p").expect("it is configured");
-    let place = Place { world: world.clone(), admission, p };
-    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
-    let mut newcomer = Task::new(place.p.key("k").acquire());
-    let comes = go(&world, move || {
-        let polled = newcomer.poll();
-        (newcomer, polled)
-    });
-    let releases = go(&world, move || drop(permit));
-    let (mut newcomer, polled) = comes();
-    releases();
-    let permit = answer(&mut newcomer, polled).expect("its turn");
-    assert!(place.p.key("k").try_acquire().is_err(), "one call at a time has a key");
-    drop(permit);
-    nothing_is_left(&place);
-}
-
-// rules D3, L1
-fn last_user_against_next() {
-    let world = World::new();
-    let _entered = world.enter();
-    let admission = world.builder().provider("p", |p| p).build().expect("in order");
-    let p = admission.provider("p").expect("it is configured");
-    let place = Place { world: world.clone(), admission, p };
-    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
-    let leaves = go(&world, move || drop(permit));
-    let p = place.p.clone();
-    let comes = go(&world, move || {
-        let mut newcomer = Task::new(p.key("k").acquire());
-        let polled = newcomer.poll();
-        (newcomer, polled)
-    });
-    leaves();
-    let (mut newcomer, polled) = comes();
-    let permit = answer(&mut newcomer, polled).expect("its turn");
-    assert!(place.p.key("k").try_acquire().is_err(), "the name has one number as long as anybody has it");
-    drop(permit);
     nothing_is_left(&place);
 }
 

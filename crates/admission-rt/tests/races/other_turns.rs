@@ -2,7 +2,9 @@
 //! of what others did before.
 //!
 //! Owns: those bodies. In one a ticket is left twice in the same words, under turns of two providers; in the
-//! others nothing but the coordinator orders what two threads do. Lacks what they share with the other races.
+//! others nothing but the coordinator orders what two threads do. Lacks what they share with the other races, and
+//! tests: a body says "By rules" for what it asserts, since a comment that begins with the rules marks a test, and
+//! that is whoever runs it (`loom.rs`, say).
 
 use std::sync::Arc;
 

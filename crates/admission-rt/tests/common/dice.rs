@@ -2,10 +2,14 @@
 //!
 //! Owns: drawing. Lacks any source of chance of its own.
 
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) const fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,7 +17,7 @@ impl Dice {
         (x ^ (x >> 31)) % n
     }
 
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) const fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 

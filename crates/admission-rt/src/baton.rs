@@ -1,4 +1,5 @@
-//! Calls that have ended and of which the machine has yet to hear, because nobody waits for it.
+//! Calls that have ended and of which the machine has yet to hear, because nobody waits for it: each leaves its
+//! ticket like a baton, for the next call to take or the next turn to bring in.
 //!
 //! Owns: a few places for tickets beside the lock. The turn that starts a call while nobody waits opens them;
 //! a call that ends leaves its ticket in one, with one compare-exchange; and whoever takes the lock next
@@ -7,12 +8,12 @@
 //! are open only where an end changes nothing but counts, and a ticket changes hands only where the machine
 //! could not tell one call from the other.
 //!
-//! Why that is right: every turn closes the places, and only a turn that starts a call opens them. While they
+//! Why that is right: the lock closes the places, and only a turn that starts a call opens them. While they
 //! are open the machine is as that turn left it, so what was true then is true now: nobody waits, nobody is
 //! granted, nobody is to be told anything, and by the verdict on the call that opened them, all calls like
 //! it that have a ticket may run at once. A ticket that changes hands makes them no more.
 
-use admission_core::{ProviderId, TicketId};
+use admission_core::{ProviderId, Request, TicketId};
 
 use crate::reading::Reading;
 use crate::shared::State;
@@ -71,12 +72,13 @@ impl Likeness {
     }
 }
 
-/// The places.
-pub(crate) struct Handover {
+/// The places. What a call did before it left its ticket is done for whoever takes it, and for the turn that brings
+/// it in: a leave releases, the other two acquire.
+pub(crate) struct Batons {
     places: [AtomicU64; PLACES],
 }
 
-impl Handover {
+impl Batons {
     pub(crate) fn new() -> Self {
         Self { places: std::array::from_fn(|_| AtomicU64::new(CLOSED)) }
     }
@@ -85,7 +87,7 @@ impl Handover {
     /// run can end.
     #[inline]
     pub(crate) fn open(&self, state: &State, likeness: Likeness) {
-        if state.may_hand_over() {
+        if state.may_pass() {
             let running = state.core.counts().running;
             for place in self.places.iter().take(running as usize) {
                 place.store(likeness.open(), Ordering::Release);
@@ -93,9 +95,9 @@ impl Handover {
         }
     }
 
-    /// A turn begins: the machine hears of those that have ended.
+    /// The lock was taken: the machine hears of those that have ended, before it hears of anything else.
     ///
-    /// That no time has passed since the last reading is all the same to it: see [`State::may_hand_over`].
+    /// As of the last reading of the clock that was noted, which is all the same to it: see [`State::may_pass`].
     #[inline(always)]
     pub(crate) fn close(&self, state: &mut State) {
         // Who opens a place has the lock, so this is never an old word.
@@ -110,7 +112,7 @@ impl Handover {
             if place.load(Ordering::Relaxed) == CLOSED {
                 return;
             }
-            let word = place.swap(CLOSED, Ordering::AcqRel);
+            let word = place.swap(CLOSED, Ordering::Acquire);
             if word & OPEN == 0 {
                 state.core.handle_release(ticket_in(word), state.time.latest());
             }
@@ -132,7 +134,7 @@ impl Handover {
             }
             if word & OPEN != 0 {
                 let left = offer.filter(|_| word == likeness.open()).unwrap_or(ticket);
-                if place.compare_exchange(word, left, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if place.compare_exchange(word, left, Ordering::Release, Ordering::Relaxed).is_ok() {
                     return true;
                 }
                 keep_away();
@@ -150,13 +152,13 @@ impl Handover {
     pub(crate) fn take(&self, likeness: Likeness) -> Option<TicketId> {
         let mark = likeness.mark()?;
         for place in &self.places {
-            let word = place.load(Ordering::Acquire);
+            let word = place.load(Ordering::Relaxed);
             if word == CLOSED {
                 return None;
             }
             if word & !TICKET == mark {
                 let open = likeness.open();
-                if place.compare_exchange(word, open, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if place.compare_exchange(word, open, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     return Some(ticket_in(word));
                 }
                 keep_away();
@@ -183,16 +185,16 @@ impl State {
     /// Whether the end of a call would change nothing but counts, whenever the machine heard of it: nobody waits
     /// or is granted, nobody is to be told anything, and nothing is counted from there.
     #[inline]
-    fn may_hand_over(&self) -> bool {
+    fn may_pass(&self) -> bool {
         let counts = self.core.counts();
         counts.queued == 0 && counts.granted == 0 && !self.attention.is_needed() && !self.limits.await_ends()
     }
 
-    /// Whether a call that has started in this turn is like all others to its provider: it has no key and no cost,
-    /// and nothing counts time. Otherwise the time was read for it.
+    /// What a call is like that has started in this turn. Where nothing counts time, the time was not read for it.
     #[inline]
-    pub(crate) fn is_alike(&self, time: &Reading<'_>) -> bool {
-        time.read().is_none() && !self.limits.have_costs()
+    pub(crate) fn likeness(&self, request: &Request<'_>, time: &Reading<'_>) -> Likeness {
+        let is_plain = request.key.is_none() && time.read().is_none() && !self.limits.have_costs();
+        if is_plain { Likeness::plain(request.provider) } else { Likeness::NONE }
     }
 }
 
@@ -203,7 +205,7 @@ mod tests {
     use crate::runtime::SystemClock;
     use crate::shared::{Manner, Shared};
     use crate::sync::Arc;
-    use admission_core::{Admitted, Counts, Request};
+    use admission_core::{Admitted, Counts};
 
     const P: ProviderId = ProviderId::new(0);
 
@@ -221,7 +223,7 @@ mod tests {
     }
 
     fn open(shared: &Shared, likeness: Likeness) {
-        shared.turn_timed(|state, _| shared.handover.open(state, likeness)).1.resume();
+        shared.turn_timed(|state, _| shared.batons.open(state, likeness)).1.resume();
     }
 
     fn running(shared: &Shared) -> u32 {
@@ -236,13 +238,13 @@ mod tests {
         let ticket = started(&shared);
         let (alike, other) = (Likeness::plain(P), Likeness::plain(ProviderId::new(1)));
         open(&shared, alike);
-        assert_eq!(shared.handover.take(alike), None, "it runs");
-        assert!(shared.handover.leave(ticket, alike));
-        assert_eq!(shared.handover.take(other), None);
-        assert_eq!(shared.handover.take(Likeness::NONE), None);
-        assert_eq!(shared.handover.take(alike), Some(ticket));
-        assert_eq!(shared.handover.take(alike), None, "once");
-        assert!(shared.handover.leave(ticket, alike), "and left again");
+        assert_eq!(shared.batons.take(alike), None, "it runs");
+        assert!(shared.batons.leave(ticket, alike));
+        assert_eq!(shared.batons.take(other), None);
+        assert_eq!(shared.batons.take(Likeness::NONE), None);
+        assert_eq!(shared.batons.take(alike), Some(ticket));
+        assert_eq!(shared.batons.take(alike), None, "once");
+        assert!(shared.batons.leave(ticket, alike), "and left again");
         assert_eq!(running(&shared), 0);
     }
 
@@ -258,9 +260,9 @@ mod tests {
             let shared = shared();
             let ticket = started(&shared);
             open(&shared, opened);
-            assert!(shared.handover.leave(ticket, ended));
+            assert!(shared.batons.leave(ticket, ended));
             for likeness in [opened, ended, Likeness::plain(P), Likeness::NONE] {
-                assert_eq!(shared.handover.take(likeness), None);
+                assert_eq!(shared.batons.take(likeness), None);
             }
             assert_eq!(running(&shared), 0);
         }
@@ -273,7 +275,7 @@ mod tests {
         let tickets: Vec<_> = (0..6).map(|_| started(&shared)).collect();
         let alike = Likeness::plain(P);
         let left = |tickets: &[TicketId]| {
-            tickets.iter().filter(|&&ticket| shared.handover.leave(ticket, alike)).count()
+            tickets.iter().filter(|&&ticket| shared.batons.leave(ticket, alike)).count()
         };
         assert_eq!(left(&tickets), 0, "nobody has opened a place");
         open(&shared, alike);
@@ -285,17 +287,6 @@ mod tests {
         assert_eq!(running(&shared), 1);
         open(&shared, alike);
         assert_eq!(left(&[tickets[5], tickets[5]]), 1, "one runs, so one may end");
-    }
-
-    #[test]
-    fn a_ticket_whose_number_has_no_room_is_not_left() {
-        let shared = shared();
-        let ticket = started(&shared);
-        open(&shared, Likeness::plain(P));
-        let large = TicketId::from_bits(1 << 62 | 7);
-        assert!(!shared.handover.leave(large, Likeness::plain(P)));
-        assert_eq!(shared.handover.take(Likeness::plain(P)), None);
-        assert!(shared.handover.leave(ticket, Likeness::plain(P)));
     }
 
     // rules L1, W7
@@ -310,18 +301,18 @@ mod tests {
             (1 << 30, 0, false, false),
             ((1 << 31) - 1, 0, false, false),
         ] {
-            let (handover, alike) = (Handover::new(), Likeness::plain(ProviderId::new(provider)));
+            let (batons, alike) = (Batons::new(), Likeness::plain(ProviderId::new(provider)));
             let ticket = TicketId::from_bits(index << 32 | 7);
-            handover.places[0].store(alike.open(), Ordering::Relaxed);
-            assert_eq!(handover.leave(ticket, alike), is_left, "{index:#x}");
-            let word = handover.places[0].load(Ordering::Relaxed);
+            batons.places[0].store(alike.open(), Ordering::Relaxed);
+            assert_eq!(batons.leave(ticket, alike), is_left, "{index:#x}");
+            let word = batons.places[0].load(Ordering::Relaxed);
             assert_eq!(word & OPEN == 0, is_left, "{index:#x}");
             if is_left {
                 assert_eq!(ticket_in(word), ticket);
             }
             let other = Likeness::plain(ProviderId::new(provider ^ 1 << 14));
-            assert_eq!(handover.take(other), None, "{index:#x} of {provider}");
-            assert_eq!(handover.take(alike), is_offered.then_some(ticket), "{index:#x} of {provider}");
+            assert_eq!(batons.take(other), None, "{index:#x} of {provider}");
+            assert_eq!(batons.take(alike), is_offered.then_some(ticket), "{index:#x} of {provider}");
         }
     }
 }

@@ -12,8 +12,8 @@ use std::task::Poll;
 
 use admission_rt::{AbortHandle, Attempt, Closed, Idle, Limits, Permit, Retry, Window};
 
+use super::common::dice::Dice;
 use super::common::{Acquire, Admission, Provider, Task, World, ms};
-use super::dice::Dice;
 
 /// The limits of one scope.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Bounds {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pacer {
+enum Pacer {
     None,
     Window,
     UntilSettled,
@@ -32,7 +32,7 @@ pub(crate) enum Pacer {
 }
 
 impl Bounds {
-    pub(crate) fn draw(dice: &mut Dice, are_paced: bool, have_tokens: bool) -> Self {
+    fn draw(dice: &mut Dice, are_paced: bool, have_tokens: bool) -> Self {
         let most = (!dice.one_in(3)).then(|| 1 + dice.below(3));
         let pacer = match dice.below(5) {
             0 if are_paced => Pacer::Window,
@@ -44,7 +44,7 @@ impl Bounds {
         Self { most, pacer }
     }
 
-    pub(crate) fn of(self, limits: Limits) -> Limits {
+    fn of(self, limits: Limits) -> Limits {
         let limits = match self.most {
             Some(most) => limits.max_concurrent(most as u32),
             None => limits,
@@ -213,12 +213,12 @@ pub(crate) enum Prevented {
 
 pub(crate) const NAMES: [&str; 3] = ["p", "q", "r"];
 
-pub(crate) type Reports = Arc<Mutex<Vec<String>>>;
+type Reports = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct House {
     pub(crate) prevented: Prevented,
     world: Arc<World>,
-    pub(crate) admission: Admission,
+    admission: Admission,
     providers: [Provider; 2],
     waiting: Vec<(Task<Acquire>, AbortHandle)>,
     running: Vec<Permit>,
@@ -227,7 +227,7 @@ pub(crate) struct House {
     watches: Vec<Task<Closed>>,
     reports: Reports,
     /// Of permits that are gone.
-    pub(crate) ended: HashSet<String>,
+    ended: HashSet<String>,
     /// How many tickets were seen in two permits.
     pub(crate) taken_over: u64,
     _watcher: Option<Task<Closed>>,
@@ -287,13 +287,13 @@ impl House {
     }
 
     /// A turn that lets no time pass, where a call has just ended.
-    pub(crate) fn turn_if_prevented(&self) {
+    fn turn_if_prevented(&self) {
         if self.prevented == Prevented::ByTurns {
             let _ = self.admission.is_closed();
         }
     }
 
-    pub(crate) fn act_inside(&mut self, act: Act) -> String {
+    fn act_inside(&mut self, act: Act) -> String {
         match act {
             Act::Submit { .. } => self.submit(act),
             Act::Poll(nth) if (nth as usize) < self.waiting.len() => self.poll(nth as usize),
@@ -383,7 +383,7 @@ impl House {
         }
     }
 
-    pub(crate) fn submit(&mut self, act: Act) -> String {
+    fn submit(&mut self, act: Act) -> String {
         let Act::Submit { provider, how, key, timeout, tokens } = act else { return String::new() };
         let provider = match self.providers.get(provider) {
             Some(provider) => provider.clone(),
@@ -438,7 +438,7 @@ impl House {
         }
     }
 
-    pub(crate) fn poll(&mut self, nth: usize) -> String {
+    fn poll(&mut self, nth: usize) -> String {
         match self.waiting[nth].0.poll() {
             Poll::Pending => "waits".to_owned(),
             Poll::Ready(answer) => {
@@ -451,13 +451,13 @@ impl House {
         }
     }
 
-    pub(crate) fn runs(&mut self, permit: Permit) -> String {
+    fn runs(&mut self, permit: Permit) -> String {
         self.taken_over += u64::from(self.ended.contains(&format!("{permit:?}")));
         self.running.push(permit);
         "starts".to_owned()
     }
 
-    pub(crate) fn end(&mut self, nth: usize) {
+    fn end(&mut self, nth: usize) {
         let permit = self.running.remove(nth);
         self.ended.insert(format!("{permit:?}"));
         drop(permit);
@@ -465,7 +465,7 @@ impl House {
     }
 
     /// All of it is turns, so that it is not done after each step.
-    pub(crate) fn look(&self, what: u64) -> String {
+    fn look(&self, what: u64) -> String {
         match what {
             0 => text(self.admission.counts()),
             1 => text(self.admission.waiting()),
@@ -493,6 +493,6 @@ impl House {
     }
 }
 
-pub(crate) fn text(what: impl Debug) -> String {
+fn text(what: impl Debug) -> String {
     format!("{what:?}")
 }

@@ -1,16 +1,17 @@
 //! Threads that meet at one coordinator, and are counted there from outside.
 //!
-//! Owns: what the callers do, what the warden changes meanwhile, and what each of them asserts. Lacks the number
-//! of rounds.
+//! Owns: what the callers do, what the warden changes meanwhile, what each of them asserts, and how many tickets
+//! the callers saw in two permits. Lacks the number of rounds.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::task::Poll;
 
 use admission_rt::{Permit, Rejected};
 
-use super::common::{Acquire, Admission, Task, World, ms};
-use super::dice::Dice;
+use super::common::dice::Dice;
+use super::common::{Acquire, Admission, Provider, Task, World, ms};
 use super::house::NAMES;
 
 /// How many are inside, counted from outside, and how many may be.
@@ -20,36 +21,36 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) const fn of(most: u32) -> Self {
+    const fn of(most: u32) -> Self {
         Self { inside: AtomicU32::new(0), most }
     }
 
-    pub(crate) fn enter(&self) {
+    fn enter(&self) {
         let inside = self.inside.fetch_add(1, SeqCst) + 1;
         assert!(inside <= self.most, "rule L1: {inside} are inside where {} may be", self.most);
     }
 
     /// Out before anybody may come in.
-    pub(crate) fn leave(&self) {
+    fn leave(&self) {
         self.inside.fetch_sub(1, SeqCst);
     }
 }
 
 /// Something that is so for a while: odd while it surely is, even otherwise.
 #[derive(Default)]
-pub(crate) struct Spell(AtomicU64);
+struct Spell(AtomicU64);
 
 impl Spell {
-    pub(crate) fn turn(&self) {
+    fn turn(&self) {
         self.0.fetch_add(1, SeqCst);
     }
 
-    pub(crate) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         self.0.load(SeqCst)
     }
 
     /// Whether it was so all the time since.
-    pub(crate) fn held_since(&self, before: u64) -> bool {
+    fn held_since(&self, before: u64) -> bool {
         before % 2 == 1 && self.now() == before
     }
 }
@@ -62,13 +63,27 @@ pub(crate) struct Yard {
     /// "p" takes three and at times one, who is the warden; "q" one, and is gone at times; "r" two.
     pub(crate) rooms: [Room; 3],
     key: Room,
+    /// Looked up before any of them can be gone.
+    providers: [Provider; 3],
     is_tight: Spell,
     is_gone: Spell,
     is_closed: AtomicBool,
+    /// How many callers have yet to make half of their calls.
+    early: AtomicU32,
+}
+
+/// One of those who have, once this is gone.
+struct Early<'a>(&'a AtomicU32);
+
+impl Drop for Early<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
 }
 
 impl Yard {
-    pub(crate) fn new() -> Self {
+    /// For so many callers.
+    pub(crate) fn new(callers: u32) -> Self {
         let world = World::new();
         let _entered = world.enter();
         let builder = world.builder().max_concurrent(5).max_queued(8);
@@ -76,8 +91,10 @@ impl Yard {
         let builder = NAMES.iter().zip(most).fold(builder, |builder, (name, most)| {
             builder.provider(*name, |limits| limits.max_concurrent(most))
         });
+        let admission = builder.build().unwrap();
         Self {
-            admission: builder.build().unwrap(),
+            providers: NAMES.map(|name| admission.provider(name).unwrap()),
+            admission,
             world: world.clone(),
             all: Room::of(5),
             rooms: most.map(Room::of),
@@ -85,10 +102,11 @@ impl Yard {
             is_tight: Spell::default(),
             is_gone: Spell::default(),
             is_closed: AtomicBool::new(false),
+            early: AtomicU32::new(callers),
         }
     }
 
-    pub(crate) fn enter(&self, nth: usize, is_keyed: bool) {
+    fn enter(&self, nth: usize, is_keyed: bool) {
         self.all.enter();
         self.rooms[nth].enter();
         if is_keyed {
@@ -96,7 +114,7 @@ impl Yard {
         }
     }
 
-    pub(crate) fn leave(&self, nth: usize, is_keyed: bool, permit: Permit) {
+    fn leave(&self, nth: usize, is_keyed: bool, permit: Permit) {
         if is_keyed {
             self.key.leave();
         }
@@ -105,17 +123,18 @@ impl Yard {
         drop(permit);
     }
 
-    /// What a caller's thread does.
-    pub(crate) fn call(&self, seed: u64, calls: usize) {
+    /// What a caller does. Says how many tickets it got that it had had before: they were taken over.
+    pub(crate) fn call(&self, seed: u64, calls: usize) -> u64 {
         let _entered = self.world.enter();
-        let mut dice = Dice(seed);
-        let providers = NAMES.map(|name| self.admission.provider(name));
-        let Ok(providers) = providers.into_iter().collect::<Result<Vec<_>, _>>() else { return };
+        let mut dice = Dice::new(seed);
         let mut held = Vec::new();
-        for _ in 0..calls {
+        let (mut had, mut taken_over) = (HashSet::new(), 0);
+        let mut early = Some(Early(&self.early));
+        for nth_call in 0..calls {
+            early = early.filter(|_| nth_call < calls / 2);
             let nth = dice.below(3) as usize;
             let is_keyed = dice.one_in(8);
-            let call = if is_keyed { providers[nth].key(1) } else { providers[nth].call() };
+            let call = if is_keyed { self.providers[nth].key(1) } else { self.providers[nth].call() };
             let (tight, gone, closed) =
                 (self.is_tight.now(), self.is_gone.now(), self.is_closed.load(SeqCst));
             let answer = if held.is_empty() && dice.one_in(6) {
@@ -132,6 +151,7 @@ impl Yard {
                 assert!(matches!(answer, Err(Rejected::Closed)), "rule D5");
             }
             if let Ok(permit) = answer {
+                taken_over += u64::from(!had.insert(format!("{permit:?}")));
                 held.push((nth, is_keyed, permit));
             }
             while held.len() > 1 || (!held.is_empty() && !dice.one_in(4)) {
@@ -142,16 +162,20 @@ impl Yard {
         for (nth, is_keyed, permit) in held {
             self.leave(nth, is_keyed, permit);
         }
+        taken_over
     }
 
-    /// What the warden does, who is in "p" all the time.
+    /// What the warden does, who is in "p" all the time: that many changes, and more until each caller has made
+    /// half of its calls.
     pub(crate) fn watch(&self, seed: u64, changes: usize) {
         let _entered = self.world.enter();
-        let mut dice = Dice(seed);
-        let p = self.admission.provider("p").unwrap();
+        let mut dice = Dice::new(seed);
+        let p = &self.providers[0];
         let warden = waited_for(p.acquire()).expect("it is open");
         self.enter(0, false);
-        for _ in 0..changes {
+        let mut made = 0;
+        while made < changes || self.early.load(SeqCst) > 0 {
+            made += 1;
             match dice.below(8) {
                 0 => {
                     p.set_limits(|p| p.max_concurrent(1)).unwrap();
@@ -160,8 +184,7 @@ impl Yard {
                     self.is_tight.turn();
                     p.set_limits(|p| p.max_concurrent(3)).unwrap();
                 }
-                // From then on nothing is left beside the lock.
-                1 if dice.one_in(16) => {
+                1 => {
                     self.admission.remove_provider("q").unwrap();
                     self.is_gone.turn();
                     pause(&mut dice);
@@ -190,7 +213,7 @@ impl Yard {
     }
 }
 
-pub(crate) fn pause(dice: &mut Dice) {
+fn pause(dice: &mut Dice) {
     for _ in 0..dice.below(200) {
         std::hint::spin_loop();
     }
@@ -198,7 +221,7 @@ pub(crate) fn pause(dice: &mut Dice) {
 }
 
 /// The answer of a call that waits for as long as it takes.
-pub(crate) fn waited_for(call: Acquire) -> Result<Permit, Rejected> {
+fn waited_for(call: Acquire) -> Result<Permit, Rejected> {
     let mut task = Task::new(call);
     loop {
         let wakes = task.wakes();
