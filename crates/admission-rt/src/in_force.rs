@@ -44,20 +44,14 @@ pub(crate) struct OfScopes {
 impl InForce {
     pub(crate) fn new(config: &Config) -> Self {
         let configured = config.providers.iter().map(|limits| Some(Arc::new(limits.clone())));
-        let has_pacer = |limits: &Limits| !limits.pacers.is_empty();
+        let all = || std::iter::once(&config.client).chain(&config.template).chain(&config.providers);
         Self {
             client: Arc::new(config.client.clone()),
             template: config.template.clone().map(Arc::new),
             configured: configured.collect(),
             others: HashMap::new(),
-            count_time: config.template.is_some()
-                || has_pacer(&config.client)
-                || config.providers.iter().any(has_pacer),
-            await_ends: [&config.client]
-                .into_iter()
-                .chain(&config.template)
-                .chain(&config.providers)
-                .any(awaits_ends),
+            count_time: config.template.is_some() || all().any(|limits| !limits.pacers.is_empty()),
+            await_ends: all().any(awaits_ends),
             have_costs: config.units > 1,
         }
     }
