@@ -129,18 +129,25 @@ pub(super) fn take_over_against_waiter() {
     nothing_is_left(&place);
 }
 
+/// Another thread, in which a call ends and one like it comes, which starts or is refused for this reason.
+fn ends_and_comes(place: &Place, permit: Permit, may_be: fn(&Rejected) -> bool) -> impl FnOnce() {
+    let p = place.p.clone();
+    go(&place.world, move || {
+        drop(permit);
+        if let Err(refused) = p.try_acquire() {
+            assert!(may_be(&refused), "{refused:?}");
+        }
+    })
+}
+
 // By rule W4.
 pub(super) fn take_over_against_close() {
     let world = World::new();
     let _entered = world.enter();
     let place = narrow(&world);
     let permit = started(&place.p);
-    let (p, q) = (place.p.clone(), place.p.clone());
-    let takes = go(&world, move || {
-        drop(permit);
-        let polled = p.try_acquire();
-        assert!(matches!(polled, Ok(_) | Err(Rejected::Closed)));
-    });
+    let q = place.p.clone();
+    let takes = ends_and_comes(&place, permit, |refused| matches!(refused, Rejected::Closed));
     let admission = place.admission.clone();
     let closes = go(&world, move || {
         admission.close();
@@ -157,12 +164,8 @@ pub(super) fn take_over_against_removal() {
     let _entered = world.enter();
     let place = narrow(&world);
     let permit = started(&place.p);
-    let (p, q) = (place.p.clone(), place.p.clone());
-    let takes = go(&world, move || {
-        drop(permit);
-        let polled = p.try_acquire();
-        assert!(matches!(polled, Ok(_) | Err(Rejected::UnknownProvider { .. })), "{polled:?}");
-    });
+    let q = place.p.clone();
+    let takes = ends_and_comes(&place, permit, |refused| matches!(refused, Rejected::UnknownProvider { .. }));
     let admission = place.admission.clone();
     let removes = go(&world, move || {
         admission.remove_provider("p").expect("it is here");

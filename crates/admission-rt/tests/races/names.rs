@@ -4,8 +4,21 @@
 //! Owns: those bodies. Lacks what they share with the other races, and tests: a body says "By rules" for what it
 //! asserts, since a comment that begins with the rules marks a test, and that is whoever runs it (`loom.rs`, say).
 
+use std::sync::Arc;
+
+use admission_rt::Permit;
+
 use super::{Place, answer, go, narrow, nothing_is_left, started};
 use crate::common::{Task, World, counts};
+
+/// A provider without limits, and a call to it that runs with the key "k".
+fn keyed(world: &Arc<World>) -> (Place, Permit) {
+    let admission = world.builder().provider("p", |p| p).build().expect("in order");
+    let p = admission.provider("p").expect("it is configured");
+    let place = Place { world: world.clone(), admission, p };
+    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
+    (place, permit)
+}
 
 // By rules L10, L1.
 pub(super) fn last_handle_against_next() {
@@ -13,9 +26,6 @@ pub(super) fn last_handle_against_next() {
     let _entered = world.enter();
     let admission = world.builder().template(|p| p.max_concurrent(1)).build().expect("in order");
     let p = admission.provider("a").expect("made on demand");
-    let place = Place { world: world.clone(), admission: admission.clone(), p: p.clone() };
-    drop((admission, p));
-    let Place { admission, p, .. } = place;
     let leaves = go(&world, move || drop(p));
     let again = admission.clone();
     let comes = go(&world, move || again.provider("a").expect("made on demand"));
@@ -34,10 +44,7 @@ pub(super) fn last_handle_against_next() {
 pub(super) fn last_key_against_next() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().provider("p", |p| p).build().expect("in order");
-    let p = admission.provider("p").expect("it is configured");
-    let place = Place { world: world.clone(), admission, p };
-    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
+    let (place, permit) = keyed(&world);
     let mut newcomer = Task::new(place.p.key("k").acquire());
     let comes = go(&world, move || {
         let polled = newcomer.poll();
@@ -56,10 +63,7 @@ pub(super) fn last_key_against_next() {
 pub(super) fn last_user_against_next() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().provider("p", |p| p).build().expect("in order");
-    let p = admission.provider("p").expect("it is configured");
-    let place = Place { world: world.clone(), admission, p };
-    let permit = Task::new(place.p.key("k").acquire()).ready().expect("it may start at once");
+    let (place, permit) = keyed(&world);
     let leaves = go(&world, move || drop(permit));
     let p = place.p.clone();
     let comes = go(&world, move || {
