@@ -14,6 +14,7 @@ mod grants;
 mod living;
 mod look;
 mod places;
+mod plain;
 mod request;
 mod take_back;
 mod time;
@@ -21,15 +22,16 @@ mod time;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use self::plain::Further;
 use self::take_back::TakenBack;
 use crate::event::Events;
 use crate::handoff::HandOff;
 use crate::providers::Providers;
 use crate::queue::{Flags, NIL, Queue, State};
+use crate::ready::Ready;
 use crate::scope::{Pacer, Scope};
 use crate::time::nanos;
 use crate::timed::Timed;
-use crate::tournament::Tournament;
 use crate::{
     Config, ConfigError, Event, Instant, Limits, ProviderId, Reason, Refusal, ScopeId, Side, TicketId,
 };
@@ -92,6 +94,9 @@ pub struct Coordinator {
     /// instant lowers it, and time finds it anew when it gets there.
     quiet_before: Instant,
     is_closed: bool,
+    /// Whether newcomers are asked for more than a place: it is closed, or has other units than requests, or a
+    /// longest wait.
+    asks_more: bool,
     /// Whether somebody waits for the coordinator to be idle (rule S4).
     is_idle_watched: bool,
     client: Scope,
@@ -100,7 +105,7 @@ pub struct Coordinator {
     starts: u64,
     queue: Queue,
     /// The providers whose oldest ticket passes its provider, by that ticket's place in the order.
-    ready: Tournament,
+    ready: Ready,
     /// The providers whose oldest ticket only time holds back, by the instant.
     timed: Timed,
     hand_off: HandOff,
@@ -133,6 +138,7 @@ impl Coordinator {
             seen: Instant::ZERO,
             quiet_before: Instant::NEVER,
             is_closed: false,
+            asks_more: config.max_wait.is_some() || config.units > 1,
             is_idle_watched: false,
             client: room_for(&config.client)?,
             queue: Queue::try_new(
@@ -141,7 +147,7 @@ impl Coordinator {
                 tickets as usize,
                 config.max_wait.is_some(),
             )?,
-            ready: Tournament::new(),
+            ready: Ready::new(),
             timed: Timed::new(),
             hand_off: HandOff::try_new(config.hand_off)?,
             events: Events::new(),
@@ -177,11 +183,42 @@ impl Coordinator {
     ///
     /// O(log providers), and O(log queued) for one that has a deadline, however many wait.
     pub fn request(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
-        let now = self.see(now);
-        self.pass_time_to(now);
-        let outcome = self.admit(request, now);
+        let now = self.latest(now);
+        if now >= self.quiet_before {
+            return self.request_in_time(request, now);
+        }
+        let Some((admitted, further)) = self.admit_plainly(request, now) else {
+            return self.request_otherwise(request, now);
+        };
+        let outcome = Ok(admitted);
+        self.do_further(further, request.provider.0, now);
+        outcome
+    }
+
+    /// The same when something may happen by itself first.
+    #[inline(never)]
+    fn request_in_time(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
+        let now = now.min(Instant::LAST);
+        self.seen = now;
+        self.act_on_time(now);
+        let Some((admitted, further)) = self.admit_plainly(request, now) else {
+            return self.request_otherwise(request, now);
+        };
+        if further != Further::Nothing {
+            self.do_further(further, request.provider.0, now);
+        }
+        // Time may have let others go.
         self.grant_due(NIL, now);
         self.end_call();
+        Ok(admitted)
+    }
+
+    /// The same for who has more to ask.
+    #[inline(never)]
+    fn request_otherwise(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
+        self.seen = now;
+        let outcome = self.admit(request, now);
+        self.conclude(now);
         outcome
     }
 
@@ -194,6 +231,12 @@ impl Coordinator {
     ///
     /// As [`request`](Self::request); O(log queued) for a ticket that was passed over.
     pub fn step(&mut self, ticket: TicketId, now: Instant) -> Step {
+        let now = self.latest(now);
+        if self.start_plainly(ticket, now) { Step::Start } else { self.step_otherwise(ticket, now) }
+    }
+
+    #[inline(never)]
+    fn step_otherwise(&mut self, ticket: TicketId, now: Instant) -> Step {
         let now = self.see(now);
         let granted = self.queue.find(ticket).filter(|&index| self.queue.slot(index).state == State::Granted);
         let Some(index) = granted else { return self.step_unless_granted(ticket, now) };
@@ -257,6 +300,15 @@ impl Coordinator {
     /// As [`request`](Self::request), and one step per provider at which its key waits; for a grant,
     /// one per start since in the windows of its scopes too.
     pub fn handle_release(&mut self, ticket: TicketId, now: Instant) {
+        let now = self.latest(now);
+        match self.settle_plainly::<false>(ticket, now) {
+            Some(place) => self.go_on(place, now),
+            None => self.leave_or_settle(ticket, now),
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn release_otherwise(&mut self, ticket: TicketId, now: Instant) {
         let now = self.see(now);
         let found = self.queue.find(ticket);
         match found.filter(|&index| self.queue.slot(index).state == State::Running) {
@@ -378,6 +430,7 @@ impl Coordinator {
     pub fn close(&mut self, now: Instant) {
         let now = self.pass_time(now);
         self.is_closed = true;
+        self.asks_more = true;
         let queue = &self.queue;
         self.batch.extend(queue.slots().filter(|&index| queue.slot(index).state.is_queued()));
         self.queue.sort(&mut self.batch);

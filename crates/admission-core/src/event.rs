@@ -48,6 +48,11 @@ impl Events {
     }
 
     #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline(always)]
     pub(crate) fn push(&mut self, event: Event) {
         if self.first.is_none() {
             self.first = Some(event);

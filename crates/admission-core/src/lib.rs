@@ -41,6 +41,7 @@ mod ids;
 mod pace;
 mod providers;
 mod queue;
+mod ready;
 mod refusal;
 mod scope;
 mod snapshot;

@@ -111,6 +111,26 @@ impl Providers {
         }
     }
 
+    /// The scope in a place.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Scope> {
+        self.places.get_mut(place as usize).map(|provider| &mut provider.scope)
+    }
+
+    /// The scope of a provider of the configuration, whatever it is to the coordinator now.
+    #[inline(always)]
+    pub(crate) fn configured_mut(&mut self, number: u32) -> Option<&mut Scope> {
+        let provider = self.places.get_mut(number as usize).filter(|_| number < self.configured)?;
+        Some(&mut provider.scope)
+    }
+
+    /// The scope of a provider of the configuration that is here, and was never removed.
+    #[inline(always)]
+    pub(crate) fn kept_mut(&mut self, number: u32) -> Option<&mut Scope> {
+        let provider = self.places.get_mut(number as usize).filter(|_| number < self.configured)?;
+        (provider.standing == Standing::Kept).then_some(&mut provider.scope)
+    }
+
     pub(crate) fn standing(&self, place: u32) -> Standing {
         self.places[place as usize].standing
     }

@@ -8,7 +8,7 @@ use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 use crate::config::{Limits, LimitsError, Pacer as PacerConfig};
-use crate::pace::{IntervalPacer, SlidingLog};
+use crate::pace::{IntervalPacer, Room, SlidingLog};
 use crate::queue::Queue;
 use crate::verdict::Folded;
 use crate::{Instant, Side, UnitId};
@@ -29,6 +29,8 @@ pub(crate) struct Scope {
     has_logs: bool,
     /// Whether one of the logs counts anything but requests, and has to hear of the costs of grants.
     has_costs: bool,
+    /// Whether one of the logs has something to say once a ticket is granted.
+    hears_of_grants: bool,
     /// The number of the interval with the widest gap.
     widest: u16,
     /// The widest gap of its intervals.
@@ -90,11 +92,12 @@ impl<'a> Ask<'a> {
     }
 
     /// Whether the logs of a side are not to be asked (rule D2).
+    #[inline(always)]
     pub(crate) fn is_exempt(self, side: Side) -> bool {
         match self.who {
             Self::NEWCOMER => false,
             Self::NOBODY => true,
-            index => self.queue.slot(index).flags.is_exempt(side),
+            index => self.queue.is_exempt(index, side),
         }
     }
 }
@@ -166,6 +169,7 @@ impl Scope {
         self.has_logs = pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(_)));
         self.has_costs =
             pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if !log.counts_requests()));
+        self.hears_of_grants = self.has_costs || (self.has_logs && !self.has_interval);
         self.pacers = pacers;
         self.max_concurrent = limits.max_concurrent.unwrap_or(u32::MAX);
         self.fingerprint = limits.fingerprint();
@@ -200,8 +204,7 @@ impl Scope {
     /// The logs hear of a granted ticket's budget. Those that count requests read it from the scope.
     #[inline(always)]
     pub(crate) fn hold(&mut self, ask: Ask<'_>, now: Instant) {
-        // A grant holds a scope with an interval by itself.
-        if self.has_costs || !self.has_interval {
+        if self.hears_of_grants {
             self.hold_costs(ask, now);
         }
     }
@@ -222,19 +225,63 @@ impl Scope {
     #[inline(always)]
     pub(crate) fn grant(&mut self, ask: Ask<'_>, now: Instant) {
         self.granted += 1;
-        if self.has_logs {
-            self.hold(ask, now);
+        if self.hears_of_grants {
+            self.hold_costs(ask, now);
         }
     }
 
     /// A granted ticket starts (rule S1).
     #[inline(always)]
     pub(crate) fn start(&mut self, ask: Ask<'_>, now: Instant) {
+        self.run_granted();
+        self.pace_granted(ask, now);
+    }
+
+    /// One that was granted runs; the pacers are still to hear of it.
+    #[inline(always)]
+    pub(crate) fn run_granted(&mut self) {
         self.granted -= 1;
+        self.run();
+    }
+
+    /// One more runs.
+    #[inline(always)]
+    pub(crate) fn run(&mut self) {
+        self.running += 1;
+        self.halvings = 0;
+    }
+
+    /// Whether there are pacers, which hear of starts.
+    #[inline(always)]
+    pub(crate) fn is_paced(&self) -> bool {
+        !self.pacers.is_empty()
+    }
+
+    /// Whether a log has something to say once a ticket is granted. (An interval says it for all.)
+    #[inline(always)]
+    pub(crate) fn hears_of_grants(&self) -> bool {
+        self.hears_of_grants
+    }
+
+    /// Whether a log has to hear of the costs of grants.
+    #[inline(always)]
+    pub(crate) fn has_costs(&self) -> bool {
+        self.has_costs
+    }
+
+    /// Whether a log has to hear of calls that settle.
+    #[inline(always)]
+    pub(crate) fn hears_of_ends(&self) -> bool {
+        self.has_settling
+    }
+
+    /// The pacers hear of the start of a ticket that was granted.
+    #[inline(always)]
+    pub(crate) fn pace_granted(&mut self, ask: Ask<'_>, now: Instant) {
         if self.has_costs {
             self.let_go(ask);
         }
-        self.start_at_once(ask, now);
+        self.pace_if_any(ask, now);
     }
 
     #[inline(never)]
@@ -247,30 +294,52 @@ impl Scope {
     /// A ticket that nobody saw granted starts (rule S6).
     #[inline(always)]
     pub(crate) fn start_at_once(&mut self, ask: Ask<'_>, now: Instant) {
-        self.running += 1;
-        self.halvings = 0;
-        if !self.pacers.is_empty() {
-            self.pace(ask, now);
+        self.run();
+        self.pace_if_any(ask, now);
+    }
+
+    /// The pacers hear of a start, if there are some.
+    #[inline(always)]
+    pub(crate) fn pace_if_any(&mut self, ask: Ask<'_>, now: Instant) {
+        if self.is_paced() {
+            self.pace_apart(ask, now);
         }
+    }
+
+    /// [`Self::pace`], where the code of it in its place is not worth its while.
+    #[inline(never)]
+    fn pace_apart(&mut self, ask: Ask<'_>, now: Instant) {
+        self.pace(ask, now);
     }
 
     /// The pacers hear of a start.
     #[inline(always)]
-    fn pace(&mut self, ask: Ask<'_>, now: Instant) {
+    pub(crate) fn pace(&mut self, ask: Ask<'_>, now: Instant) {
         if self.has_interval {
-            self.stamp(now);
-            let over = self.last_start.map_or(Instant::ZERO, |last| last.plus(self.gap_nanos));
-            let pacer = if over < Instant::NEVER { self.widest } else { self.first_endless() };
-            self.folded = Folded::gap(over, pacer);
+            // Time does not run back: no start was later.
+            self.last_start = Some(now);
+            let over = now.plus(self.gap_nanos);
+            if over == Instant::NEVER {
+                return self.pace_without_end(ask, now);
+            }
+            self.folded = Folded::gap(over, self.widest);
         }
         if self.has_logs {
             self.log(ask, now);
         }
     }
 
+    /// The same after a start which an interval lets nobody follow.
+    #[cold]
+    fn pace_without_end(&mut self, ask: Ask<'_>, now: Instant) {
+        self.folded = Folded::gap(Instant::NEVER, self.first_endless());
+        if self.has_logs {
+            self.log_each(ask, now);
+        }
+    }
+
     /// The first interval that is never over, if the widest is not: of several that say the same the first is
     /// told of.
-    #[cold]
     fn first_endless(&self) -> u16 {
         let is_endless = |pacer: &Pacer| match pacer {
             Pacer::Interval(interval) => interval.empty_from(self.last_start) == Instant::NEVER,
@@ -286,28 +355,34 @@ impl Scope {
         self.last_start = self.last_start.max(Some(at));
     }
 
-    /// The logs hear of a start, after the intervals. Mostly none of them has anything to say.
-    #[inline(never)]
+    /// The logs hear of a start, after the intervals. Mostly there is one, and it has nothing to say, or one start
+    /// goes out as one comes in.
+    #[inline(always)]
     fn log(&mut self, ask: Ask<'_>, now: Instant) {
         if !self.has_interval {
             self.folded = Folded::OPEN;
         }
+        let index = self.pacers.len() - 1;
+        if let [Pacer::Log(log)] | [Pacer::Interval(_), Pacer::Log(log)] = &mut self.pacers[..] {
+            if log.start_easily(self.granted, now) {
+                return;
+            }
+            if let Some(at) = log.start_in_turn(self.granted, now) {
+                return self.folded.with_room(index, Room::At(at));
+            }
+        }
+        self.log_each(ask, now);
+    }
+
+    /// The same for any number of logs.
+    #[inline(never)]
+    fn log_each(&mut self, ask: Ask<'_>, now: Instant) {
         for (index, pacer) in self.pacers.iter_mut().enumerate() {
             if let Pacer::Log(log) = pacer {
                 if !log.start_easily(self.granted, now) {
-                    return self.log_from(index, ask, now);
+                    let room = log.start(ask.cost(log.unit), self.granted, now);
+                    self.folded.with_room(index, room);
                 }
-            }
-        }
-    }
-
-    /// The same from one on that has to look.
-    #[inline(never)]
-    fn log_from(&mut self, first: usize, ask: Ask<'_>, now: Instant) {
-        for (index, pacer) in self.pacers.iter_mut().enumerate().skip(first) {
-            if let Pacer::Log(log) = pacer {
-                let room = log.start(ask.cost(log.unit), self.granted, now);
-                self.folded.with_room(index, room);
             }
         }
     }

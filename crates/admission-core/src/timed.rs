@@ -31,27 +31,42 @@ impl Timed {
         self.at.min(Instant::from_nanos(self.others.least()))
     }
 
-    /// Whose time comes first: one of them, if it is the same for several.
-    pub(crate) fn first(&self) -> Option<u32> {
-        if self.at < Instant::NEVER && self.at.as_nanos() <= self.others.least() {
+    /// Takes one out whose time has come.
+    #[inline(always)]
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<u32> {
+        // (Now is before never.)
+        if self.at <= now {
+            self.at = Instant::NEVER;
             return Some(self.last);
         }
-        self.others.first()
+        if self.others.least() <= now.as_nanos() { self.take_other() } else { None }
+    }
+
+    #[inline(never)]
+    fn take_other(&mut self) -> Option<u32> {
+        let first = self.others.first()?;
+        self.others.remove(first);
+        Some(first)
     }
 
     /// Puts a provider in, or moves it to another instant.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, provider: u32, at: Instant) {
-        if self.last != provider {
-            if self.at < Instant::NEVER {
-                self.others.set(self.last, self.at.as_nanos());
-            }
-            if self.others.least() < u64::MAX {
-                self.others.remove(provider);
-            }
-            self.last = provider;
+        let is_alone = self.at == Instant::NEVER && self.others.least() == u64::MAX;
+        if self.last != provider && !is_alone {
+            self.put_by(provider);
         }
+        self.last = provider;
         self.at = at;
+    }
+
+    /// Whoever is at hand joins the others, of whom another is not one any more.
+    #[inline(never)]
+    fn put_by(&mut self, provider: u32) {
+        if self.at < Instant::NEVER {
+            self.others.set(self.last, self.at.as_nanos());
+        }
+        self.others.remove(provider);
     }
 
     /// Takes a provider out, if it is in.

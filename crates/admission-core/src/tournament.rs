@@ -14,11 +14,13 @@ const ABSENT: u64 = u64::MAX;
 pub(crate) struct Tournament {
     /// By the number of a member.
     keys: Vec<u64>,
-    /// Who has the least key in and below each node. The root is the second; below the n-th are those with
-    /// twice its number and one more. The upper half are the members themselves.
+    /// As many, a power of two: who has the least key below each node. The root is the second; below the n-th are
+    /// those with twice its number and one more. From the number of all on these are the members themselves, which
+    /// are not here.
     winners: Vec<u32>,
-    /// The root's key, at hand.
+    /// The root's key and winner, at hand.
     least: u64,
+    first: u32,
     #[cfg(steps)]
     pub(crate) steps: crate::steps::Steps,
 }
@@ -29,6 +31,7 @@ impl Tournament {
             keys: Vec::new(),
             winners: Vec::new(),
             least: ABSENT,
+            first: 0,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
         }
@@ -39,7 +42,7 @@ impl Tournament {
         let leaves = members.next_power_of_two();
         if leaves > self.leaves() {
             self.keys.try_reserve_exact(leaves - self.keys.len())?;
-            self.winners.try_reserve_exact(2 * leaves - self.winners.len())?;
+            self.winners.try_reserve_exact(leaves - self.winners.len())?;
             self.grow(members);
         }
         Ok(())
@@ -54,7 +57,29 @@ impl Tournament {
     /// The member with the smallest key: one of them, if several have it.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<u32> {
-        self.winners.get(1).copied().filter(|_| self.least != ABSENT)
+        (self.least != ABSENT).then_some(self.first)
+    }
+
+    /// The same among all but one: a look at whoever it would have met on the way to the root.
+    #[inline(never)]
+    pub(crate) fn first_beside(&self, id: u32) -> Option<u32> {
+        let (mut first, mut least) = (None, ABSENT);
+        let mut look = |member: u32| {
+            if let Some(key) = self.key_of(member).filter(|&key| key < least) {
+                (first, least) = (Some(member), key);
+            }
+        };
+        let mut node = (self.leaves() + id as usize) / 2;
+        if self.leaves() > 1 {
+            look(id ^ 1);
+        }
+        while node > 1 {
+            #[cfg(steps)]
+            self.steps.count();
+            look(self.winner_at(node ^ 1));
+            node /= 2;
+        }
+        first
     }
 
     /// Puts a member in, or moves it to another key.
@@ -72,21 +97,27 @@ impl Tournament {
         self.change(id, ABSENT);
     }
 
+    /// (Numbers of nodes and members are below the number of all, a power of two: the mask says so to the compiler.)
     #[inline(never)]
     fn change(&mut self, id: u32, mut key: u64) {
-        let mut node = self.leaves() + id as usize;
-        match self.keys.get_mut(id as usize) {
-            Some(own) if *own != key => *own = key,
-            _ => return,
+        let (keys, winners) = (&mut self.keys[..], &mut self.winners[..]);
+        let all = keys.len();
+        if id as usize >= all || winners.len() != all {
+            return;
         }
-        let mut winner = id;
-        while node > 1 {
+        let own = &mut keys[id as usize];
+        if *own == key {
+            return;
+        }
+        *own = key;
+        let mask = all - 1;
+        let mut node = (all + id as usize) / 2;
+        let (mut winner, mut other) = (id, id ^ 1);
+        while node > 0 {
             #[cfg(steps)]
             self.steps.count();
-            let Some(&other) = self.winners.get(node ^ 1) else { return };
-            let Some(&its) = self.keys.get(other as usize) else { return };
-            node /= 2;
-            let Some(here) = self.winners.get_mut(node) else { return };
+            let its = keys[other as usize & mask];
+            let here = &mut winners[node & mask];
             if its < key {
                 if *here == other {
                     return;
@@ -95,8 +126,11 @@ impl Tournament {
                 key = its;
             }
             *here = winner;
+            other = winners[(node ^ 1) & mask];
+            node /= 2;
         }
         self.least = key;
+        self.first = winner;
     }
 
     /// A member, if it is in, has another number from now on, which no member has.
@@ -137,15 +171,19 @@ impl Tournament {
         self.keys.resize(leaves, ABSENT);
         self.winners.clear();
         self.winners.resize(leaves, 0);
-        self.winners.extend(0..leaves as u32);
         for node in (1..leaves).rev() {
             self.winners[node] = self.winner_below(node);
         }
+        self.first = self.winners.get(1).copied().unwrap_or(0);
     }
 
     fn winner_below(&self, node: usize) -> u32 {
-        let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
+        let (left, right) = (self.winner_at(2 * node), self.winner_at(2 * node + 1));
         if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
+    }
+
+    fn winner_at(&self, node: usize) -> u32 {
+        if node < self.leaves() { self.winners[node] } else { (node - self.leaves()) as u32 }
     }
 
     #[cfg(any(audit, test))]
@@ -154,11 +192,12 @@ impl Tournament {
         for node in 1..self.leaves() {
             let winner = self.winners[node];
             assert_eq!(key(winner), key(self.winner_below(node)), "tournament: the lesser of two");
-            let below = [self.winners[2 * node], self.winners[2 * node + 1]];
+            let below = [self.winner_at(2 * node), self.winner_at(2 * node + 1)];
             assert!(below.contains(&winner), "tournament: one of the two");
         }
-        let least = self.winners.get(1).map_or(ABSENT, |&winner| key(winner));
-        assert_eq!(self.least, least, "tournament: the least");
+        let first = if self.leaves() > 1 { self.winners[1] } else { 0 };
+        let least = self.keys.get(first as usize).copied().unwrap_or(ABSENT);
+        assert_eq!((self.least, self.first), (least, first), "tournament: the least");
     }
 }
 

@@ -25,16 +25,22 @@ pub(crate) enum Verdict {
 /// Whether one scope lets a ticket start.
 #[inline(always)]
 pub(crate) fn judge(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) -> Verdict {
-    if let Some(hold) = held_whoever_asks(scope, side) {
-        return Verdict::Blocked(hold);
-    }
-    if scope.not_before <= now && scope.folded.at <= now {
-        return Verdict::Go;
+    if let Some(verdict) = judge_at_once(scope, side, now) {
+        return verdict;
     }
     if scope.folded.is_known && !ask.is_exempt(side) {
         return scope.folded.verdict(scope.not_before, side);
     }
     judge_in_time(scope, side, ask, now)
+}
+
+/// The same, if it can be said of everybody without a look at the pacers.
+#[inline(always)]
+pub(crate) fn judge_at_once(scope: &Scope, side: Side, now: Instant) -> Option<Verdict> {
+    if let Some(hold) = held_whoever_asks(scope, side) {
+        return Some(Verdict::Blocked(hold));
+    }
+    (scope.not_before <= now && scope.folded.at <= now).then_some(Verdict::Go)
 }
 
 /// What a scope's pacers say to a call that costs 1 request, in one number: from when they let it start,

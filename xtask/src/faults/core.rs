@@ -15,6 +15,8 @@ const TIME_PASSES: &str = "crates/admission-core/src/coordinator/time.rs";
 const VERDICT: &str = "crates/admission-core/src/verdict.rs";
 const SCOPE: &str = "crates/admission-core/src/scope.rs";
 const SLIDING_LOG: &str = "crates/admission-core/src/pace/sliding_log.rs";
+const ENTRIES: &str = "crates/admission-core/src/pace/sliding_log/entries.rs";
+const PLAIN: &str = "crates/admission-core/src/coordinator/plain.rs";
 const CONFIG: &str = "crates/admission-core/src/config.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
@@ -22,8 +24,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "T1",
         what: "time runs back",
         file: TIME_PASSES,
-        right: "self.seen = self.seen.max(now.min(Instant::LAST))",
-        wrong: "self.seen = now.min(Instant::LAST)",
+        right: "now.max(self.seen)",
+        wrong: "now",
         test: in_core("checklist", "readings_that_run_back_mint_no_credit"),
     },
     Fault {
@@ -38,8 +40,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "T3",
         what: "a start that is late counts from the instant at which it was due",
         file: SCOPE,
-        right: "self.last_start = self.last_start.max(Some(at))",
-        wrong: "self.last_start = Some(self.last_start.map_or(at, |last| last.plus(self.gap_nanos).min(at)))",
+        right: "let over = now.plus(self.gap_nanos);",
+        wrong: "let over = self.folded.at.plus(self.gap_nanos);",
         test: in_core("checklist", "a_stall_is_not_caught_up"),
     },
     Fault {
@@ -62,14 +64,14 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "L2",
         what: "an interval runs from the first start, and not from the last",
         file: SCOPE,
-        right: "self.last_start = self.last_start.max(Some(at))",
-        wrong: "self.last_start = self.last_start.or(Some(at))",
+        right: "let over = now.plus(self.gap_nanos);",
+        wrong: "let over = if self.running > 1 { self.folded.at } else { now.plus(self.gap_nanos) };",
         test: in_core("checklist", "a_stall_is_not_caught_up"),
     },
     Fault {
         rule: "L3",
         what: "a start is logged as of the one before it, so that both leave the window at once",
-        file: SLIDING_LOG,
+        file: ENTRIES,
         right: "Some(last) if last.at == at => last.through",
         wrong: "Some(last) if last.at <= at => last.through",
         test: in_core("rules", "a_window_slides"),
@@ -86,8 +88,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "L4",
         what: "the first pacer of a scope alone is asked",
         file: SCOPE,
-        right: "self.pacers.iter_mut().enumerate().skip(first)",
-        wrong: "self.pacers.iter_mut().enumerate().skip(first).take(1)",
+        right: "self.folded.with_room(index, room);",
+        wrong: "if index == 0 { self.folded.with_room(index, room); }",
         test: in_core("rules", "all_pacers_of_a_scope_agree"),
     },
     Fault {
@@ -213,9 +215,9 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "S1",
         what: "pacers do not hear of a start that was granted before",
-        file: SCOPE,
-        right: "self.start_at_once(ask, now);",
-        wrong: "self.running += 1;",
+        file: PLAIN,
+        right: "scope.pace(self.queue.ask(index), now);",
+        wrong: "",
         test: in_core("rules", "the_gap_is_between_starts"),
     },
     Fault {
@@ -254,8 +256,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "S4",
         what: "a grant is still out at the instant at which it is to be taken back",
         file: "crates/admission-core/src/handoff.rs",
-        right: ".plus(list.nanos) <= now",
-        wrong: ".plus(list.nanos) < now",
+        right: "self.due_at(slab, self.latest) <= now",
+        wrong: "self.due_at(slab, self.latest) < now",
         test: in_core("rules", "a_grant_that_nobody_polls_is_taken_back_with_its_budget"),
     },
     Fault {
@@ -381,7 +383,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "R3",
         what: "what is exactly one window old is not free yet",
-        file: SLIDING_LOG,
+        file: ENTRIES,
         right: "is_some_and(|first| first.at.plus(self.window_nanos) <= now)",
         wrong: "is_some_and(|first| first.at.plus(self.window_nanos) < now)",
         test: in_core("rules", "available_is_what_is_free_right_now"),
@@ -414,8 +416,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "O3",
         what: "time goes by whole microseconds of the clock",
         file: TIME_PASSES,
-        right: "self.seen.max(now.min(Instant::LAST))",
-        wrong: "self.seen.max(Instant::from_nanos(now.min(Instant::LAST).as_nanos() / 1_000 * 1_000))",
+        right: "now.max(self.seen)",
+        wrong: "Instant::from_nanos(now.as_nanos() / 1_000 * 1_000).max(self.seen)",
         test: in_core("replay", "a_recorded_trace_replays_at_any_origin"),
     },
     Fault {

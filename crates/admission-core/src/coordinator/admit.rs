@@ -7,11 +7,11 @@ use core::time::Duration;
 
 use super::ends::{impossible, limits_hold};
 use super::{Admitted, Coordinator, Request};
-use crate::queue::Flags;
+use crate::queue::{Flags, Scattered};
 use crate::scope::Ask;
 use crate::time::nanos;
 use crate::verdict::{Opening, Verdict, judge};
-use crate::{Event, Hold, Instant, Key, Reason, Refusal, Side};
+use crate::{Event, Hold, Instant, Reason, Refusal, Side};
 
 impl Coordinator {
     #[inline(always)]
@@ -38,9 +38,10 @@ impl Coordinator {
                 return Err(self.refusal_of_newcomer(reason, request, provider, now));
             }
         }
-        let found = request.key.map(|key| self.queue.look_up(key));
+        let key = request.key.map(Scattered::of);
+        let found = key.map(|key| self.queue.look_up(key));
         let entered = found.and_then(|found| found.entry);
-        if let Some(key) = request.key {
+        if let Some(key) = key {
             if let Some(entry) = entered {
                 may_start = may_start && self.queue.claim(key, entry);
                 if !may_start {
@@ -50,7 +51,7 @@ impl Coordinator {
                 }
             }
         }
-        let (index, slot) = self.queue.create(request.provider.0, request.key, request.costs, found, now);
+        let (index, slot) = self.queue.create(request.provider.0, key, request.costs, found, now);
         let ticket = slot.ticket(index);
         if may_start && request.may_start {
             slot.run(now, self.starts);
@@ -96,11 +97,17 @@ impl Coordinator {
             Some(Reason::Exhausted)
         } else if self.max_wait_nanos.is_some_and(|most| self.is_wait_above(most, provider, now)) {
             Some(Reason::MaxWait)
-        } else if self.queue.queued() >= self.max_queued || !self.queue.has_room_for_ticket() {
+        } else if self.is_queue_full() || !self.queue.has_room_for_ticket() {
             Some(Reason::Overflow)
         } else {
             None
         }
+    }
+
+    /// Whether as many wait as may (rule W1).
+    #[inline(always)]
+    pub(super) fn is_queue_full(&self) -> bool {
+        self.queue.queued() >= self.max_queued
     }
 
     /// Whether a newcomer would wait for longer than this.
@@ -117,9 +124,10 @@ impl Coordinator {
         provider: u32,
         now: Instant,
     ) -> Refusal {
-        let hold = self.hold_of_newcomer(provider, request.key, now);
+        let key = request.key.map(Scattered::of);
+        let hold = self.hold_of_newcomer(provider, key, now);
         let wait = self.newcomers_wait(provider, now);
-        let key_holder = self.key_holder_if(hold, request.key);
+        let key_holder = self.key_holder_if(hold, key);
         Refusal { reason, held_by: hold, retry_after: wait, key_holder, limits_changed: false }
     }
 
@@ -133,7 +141,7 @@ impl Coordinator {
     }
 
     /// What keeps a newcomer from starting in this call, if anything does (rules E1, E3, E4).
-    fn hold_of_newcomer(&self, provider: u32, key: Option<Key>, now: Instant) -> Option<Hold> {
+    fn hold_of_newcomer(&self, provider: u32, key: Option<Scattered>, now: Instant) -> Option<Hold> {
         let ask = self.queue.ask_of_newcomer();
         if key.is_some_and(|key| self.queue.holder(key).is_some()) {
             return Some(Hold::Key);

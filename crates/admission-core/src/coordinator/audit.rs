@@ -12,7 +12,7 @@ use crate::{Instant, Side};
 impl Coordinator {
     pub(crate) fn audit(&self) {
         self.queue.audit();
-        self.ready.audit();
+        self.ready.audit_order();
         let slots = || self.queue.slots().map(|index| (index, self.queue.slot(index)));
         let grants = self.hand_off.audit(self.queue.slab());
         assert_eq!(self.client.granted, grants, "a hand-off for each grant");
@@ -85,7 +85,7 @@ impl Coordinator {
                 _ => {}
             }
             assert_eq!(self.queue.rank(provider), rank, "what was noted of a provider");
-            assert_eq!(self.ready.key_of(provider), ready, "the providers whose oldest passes its provider");
+            self.ready.audit(provider, ready);
             self.timed.audit(provider, timed);
         }
         if let Some(provider) = self.ready.first() {

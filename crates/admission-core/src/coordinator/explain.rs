@@ -4,9 +4,9 @@
 use alloc::vec::Vec;
 
 use super::Coordinator;
-use crate::queue::{NIL, State};
+use crate::queue::{NIL, Scattered, State};
 use crate::verdict::{Opening, each_hold, held_whoever_asks, is_held_by_logs_alone};
-use crate::{Explanation, Held, Hold, Instant, Key, KeyHolder, ProviderId, Side, TicketId, TicketState};
+use crate::{Explanation, Held, Hold, Instant, KeyHolder, ProviderId, Side, TicketId, TicketState};
 
 impl Coordinator {
     /// What holds a ticket back, and everything else that can be said of it, at the last `now` (rule O2).
@@ -55,7 +55,7 @@ impl Coordinator {
             at: self.seen,
             state,
             provider: ProviderId(slot.provider),
-            key: slot.key(),
+            key: slot.key().map(Scattered::key),
             submitted: slot.submitted,
             since: slot.state.holds_key().then(|| slot.since()),
             deadline: Some(slot.deadline)
@@ -73,7 +73,7 @@ impl Coordinator {
     /// O(1).
     #[must_use]
     pub fn state(&self, ticket: TicketId) -> Option<TicketState> {
-        Some(match self.queue.slot(self.queue.find(ticket)?).state {
+        Some(match self.queue.state(ticket)? {
             State::InLine | State::Parked => TicketState::Queued,
             State::Aside => TicketState::PassedOver,
             State::Granted => TicketState::Granted,
@@ -97,11 +97,11 @@ impl Coordinator {
     }
 
     /// Who has a key, where that is what holds a ticket back.
-    pub(super) fn key_holder_if(&self, hold: Option<Hold>, key: Option<Key>) -> Option<KeyHolder> {
+    pub(super) fn key_holder_if(&self, hold: Option<Hold>, key: Option<Scattered>) -> Option<KeyHolder> {
         key.filter(|_| hold == Some(Hold::Key)).and_then(|key| self.key_holder(key))
     }
 
-    fn key_holder(&self, key: Key) -> Option<KeyHolder> {
+    fn key_holder(&self, key: Scattered) -> Option<KeyHolder> {
         let index = self.queue.holder(key)?;
         let slot = self.queue.slot(index);
         Some(KeyHolder {

@@ -6,7 +6,7 @@
 
 use super::Coordinator;
 use crate::queue::{Flags, Front, NIL, Rank};
-use crate::verdict::{Verdict, held_whoever_asks, judge};
+use crate::verdict::{Verdict, held_whoever_asks, judge, judge_at_once};
 use crate::{Event, Instant, Side, TicketId};
 
 impl Coordinator {
@@ -36,32 +36,14 @@ impl Coordinator {
     /// Judges the oldest ticket of a provider, and sorts the provider by what holds that one back.
     #[inline(never)]
     pub(super) fn judge_provider(&mut self, provider: u32, now: Instant) {
-        self.judge_front(provider, now);
+        self.judge_front(provider, self.queue.front_of(provider), now);
     }
 
     /// The same, in its place.
     #[inline(always)]
-    fn judge_front(&mut self, provider: u32, now: Instant) {
-        let Front { index, rank: before, is_fleeting } = self.queue.front_of(provider);
-        if is_fleeting {
-            self.rest(provider);
-        }
-        let mut rank = Rank::Held;
-        if index != NIL {
-            let scope = &self.providers[provider];
-            match judge(scope, Side::Provider, self.queue.ask(index), now) {
-                Verdict::Go => {
-                    rank = Rank::Ready;
-                    self.ready.set(provider, self.queue.slot(index).seq);
-                }
-                Verdict::Until(at, _) if at < Instant::NEVER => {
-                    rank = Rank::Timed;
-                    self.timed.set(provider, at);
-                    self.note_instant(at);
-                }
-                _ => {}
-            }
-        }
+    pub(super) fn judge_front(&mut self, provider: u32, front: Front, now: Instant) -> Rank {
+        let before = front.rank;
+        let rank = self.sort_by_front(provider, front, now);
         if rank != before {
             self.queue.note_rank(provider, rank);
             match before {
@@ -69,6 +51,53 @@ impl Coordinator {
                 Rank::Timed => self.timed.remove(provider),
                 Rank::Held => {}
             }
+        }
+        rank
+    }
+
+    /// The same for one that was held, of which the verdict is known.
+    #[inline(always)]
+    pub(super) fn sort_held(&mut self, provider: u32, front: u32, verdict: Verdict) -> Rank {
+        let rank = self.sort(provider, front, verdict);
+        self.queue.note_rank(provider, rank);
+        rank
+    }
+
+    /// The same for one that was timed, and is not any more: its time has come.
+    #[inline(always)]
+    pub(super) fn judge_opened(&mut self, provider: u32, now: Instant) {
+        let rank = self.sort_by_front(provider, self.queue.front_of(provider), now);
+        self.queue.note_rank(provider, rank);
+    }
+
+    /// Judges the oldest ticket of a provider, and puts the provider where it belongs.
+    #[inline(always)]
+    fn sort_by_front(&mut self, provider: u32, front: Front, now: Instant) -> Rank {
+        let Front { index, is_fleeting, .. } = front;
+        if is_fleeting {
+            self.rest(provider);
+        }
+        if index == NIL {
+            return Rank::Held;
+        }
+        let verdict = judge(&self.providers[provider], Side::Provider, self.queue.ask(index), now);
+        self.sort(provider, index, verdict)
+    }
+
+    /// Puts a provider where it belongs, which may be where it is.
+    #[inline(always)]
+    fn sort(&mut self, provider: u32, front: u32, verdict: Verdict) -> Rank {
+        match verdict {
+            Verdict::Go => {
+                self.ready.set(provider, self.queue.slot(front).seq);
+                Rank::Ready
+            }
+            Verdict::Until(at, _) if at < Instant::NEVER => {
+                self.timed.set(provider, at);
+                self.note_instant(at);
+                Rank::Timed
+            }
+            _ => Rank::Held,
         }
     }
 
@@ -89,33 +118,35 @@ impl Coordinator {
         if held_whoever_asks(&self.client, Side::Client).is_some() {
             return None;
         }
-        let place = self.ready.first()?;
-        let ask = self.queue.ask(self.queue.front(place));
-        (judge(&self.client, Side::Client, ask, now) == Verdict::Go).then_some(place)
+        let place = self.ready.take_note_of_first()?;
+        let verdict = judge_at_once(&self.client, Side::Client, now).unwrap_or_else(|| {
+            let ask = self.queue.ask(self.queue.front(place));
+            judge(&self.client, Side::Client, ask, now)
+        });
+        (verdict == Verdict::Go).then_some(place)
     }
 
     /// Grants whoever may go, in the order of submission. The waiter whose caller is running starts
     /// when its turn comes (rule S4).
     #[inline]
     pub(super) fn grant_due(&mut self, waiter: u32, now: Instant) {
-        let may_any_go =
-            self.ready.least() < u64::MAX && held_whoever_asks(&self.client, Side::Client).is_none();
+        let may_any_go = self.ready.may_have_any() && held_whoever_asks(&self.client, Side::Client).is_none();
         if may_any_go || self.queue.has_changed() {
             self.grant_each_due(waiter, now);
         }
     }
 
     #[inline(never)]
-    fn grant_each_due(&mut self, waiter: u32, now: Instant) {
+    pub(super) fn grant_each_due(&mut self, waiter: u32, now: Instant) {
         while let Some(place) = self.next_due(now) {
-            let (index, flags) = self.queue.take_first(place);
+            let (index, flags, behind) = self.queue.take_first(place);
             let ticket = self.grant(index, flags, place, now);
             if index == waiter {
                 self.start(index, now);
             } else {
                 self.events.push(Event::Granted(ticket));
             }
-            self.judge_front(place, now);
+            self.judge_front(place, behind, now);
         }
     }
 
@@ -127,19 +158,19 @@ impl Coordinator {
         self.client.grant(self.queue.ask(index), now);
         scope.grant(self.queue.ask(index), now);
         let halvings = if flags.has(Flags::FULL_TIME) { 0 } else { self.client.halvings.max(scope.halvings) };
-        let ticket = self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
-        self.note_instant(self.hand_off.first_due());
+        let (ticket, due) = self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
+        self.note_instant(due);
         ticket
     }
 
     /// A granted ticket starts: pacers count from here (rule S1). Its provider, whose place is told, is to be
     /// judged.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn start(&mut self, index: u32, now: Instant) -> u32 {
         let slot = self.queue.slot_mut(index);
         slot.run(now, self.starts);
-        let (links, provider) = (slot.links(), slot.provider);
-        self.hand_off.unlink(self.queue.slab_mut(), links);
+        let provider = slot.provider;
+        self.hand_off.remove(self.queue.slab_mut(), index);
         self.starts += 1;
         let provider = self.queue.place_with_ticket(provider);
         self.client.start(self.queue.ask(index), now);

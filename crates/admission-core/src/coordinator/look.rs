@@ -43,31 +43,56 @@ impl Coordinator {
     /// # Cost
     ///
     /// A few steps; a search in the client's logs if it has some.
+    #[inline]
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let now = self.seen;
         // At the deadline itself a grant wins (rule W2).
         let mut next = self.queue.first_deadline().plus(1);
         if self.queue.queued() > 0 || self.is_idle_watched {
             next = next.min(self.hand_off.first_due());
         }
-        if held_whoever_asks(&self.client, Side::Client).is_none() {
-            if let Some(provider) = self.ready.first() {
-                let ask = self.queue.ask(self.queue.front(provider));
-                if let Verdict::Until(at, _) = judge(&self.client, Side::Client, ask, now) {
-                    next = next.min(at);
-                }
-            }
-            let at = self.timed.first_at();
-            if at < next && !self.client.has_interval {
-                next = at;
-            } else if at < next {
-                // Whatever it costs, the client's intervals hold it back as well.
-                let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
-                next = next.min(at.max(opening.at));
-            }
+        // Mostly the client is full, or nobody waits for time alone.
+        if held_whoever_asks(&self.client, Side::Client).is_none()
+            && (self.ready.may_have_any() || self.timed.first_at() < Instant::NEVER)
+        {
+            next = next.min(self.next_opening());
         }
         (next < Instant::NEVER).then_some(next)
+    }
+
+    /// Whether time alone does nothing but take grants back (rule S4), whatever its next instant: no pacer of the client's
+    /// counts it, no ticket is held back by it or has a deadline, and no provider is forgotten some day.
+    ///
+    /// # Cost
+    ///
+    /// A few comparisons.
+    #[must_use]
+    #[inline]
+    pub fn are_only_grants_timed(&self) -> bool {
+        let (deadline, resting) = (self.queue.first_deadline(), self.providers.first_rested());
+        !self.client.is_paced() && self.timed.first_at().min(deadline).min(resting) == Instant::NEVER
+    }
+
+    /// The next instant at which time alone lets somebody go, where the client is not full.
+    #[inline(never)]
+    fn next_opening(&self) -> Instant {
+        let now = self.seen;
+        let mut next = Instant::NEVER;
+        if let Some(provider) = self.ready.first() {
+            let ask = self.queue.ask(self.queue.front(provider));
+            if let Verdict::Until(at, _) = judge(&self.client, Side::Client, ask, now) {
+                next = at;
+            }
+        }
+        let at = self.timed.first_at();
+        if at < next && !self.client.has_interval {
+            next = at;
+        } else if at < next {
+            // Whatever it costs, the client's intervals hold it back as well.
+            let opening = Opening::of(&self.client, Side::Client, self.queue.ask_no_log(), now);
+            next = next.min(at.max(opening.at));
+        }
+        next
     }
 
     /// How many tickets there is room for, without allocating: as long a table under
@@ -162,7 +187,7 @@ impl Coordinator {
     #[cfg(steps)]
     #[doc(hidden)]
     pub fn steps(&self) -> u64 {
-        let heaps = self.ready.steps.total() + self.timed.steps();
+        let heaps = self.ready.steps() + self.timed.steps();
         self.queue.steps() + heaps + self.providers.steps() + self.client.steps()
     }
 }

@@ -10,10 +10,16 @@ use crate::queue::Flags;
 use crate::{Instant, Reason};
 
 impl Coordinator {
-    /// Time does not run back, and never reaches the end (rules T1, T2).
+    /// Time does not run back (rule T1).
+    #[inline(always)]
+    pub(super) fn latest(&self, now: Instant) -> Instant {
+        now.max(self.seen)
+    }
+
+    /// Nor does it ever reach the end (rule T2).
     #[inline]
     pub(super) fn see(&mut self, now: Instant) -> Instant {
-        self.seen = self.seen.max(now.min(Instant::LAST));
+        self.seen = self.latest(now.min(Instant::LAST));
         self.seen
     }
 
@@ -51,11 +57,19 @@ impl Coordinator {
     /// Someone's time may have come: of one that only time held back, of a grant, of a deadline, of a
     /// provider of which nothing is left.
     #[inline(never)]
-    fn act_on_time(&mut self, now: Instant) {
-        while self.timed.first_at() <= now {
-            let Some(provider) = self.timed.first() else { break };
-            self.judge_provider(provider, now);
+    pub(super) fn act_on_time(&mut self, now: Instant) {
+        while let Some(provider) = self.timed.take_due(now) {
+            self.judge_opened(provider, now);
         }
+        // Mostly that was all.
+        self.quiet_before = self.first_instant();
+        if self.quiet_before <= now || self.queue.has_changed() {
+            self.act_on_grants_and_deadlines(now);
+        }
+    }
+
+    #[inline(never)]
+    fn act_on_grants_and_deadlines(&mut self, now: Instant) {
         if self.hand_off.first_due() <= now {
             self.hand_off.due(self.queue.slab(), now, &mut self.batch);
             self.take_back_batch(TakenBack::Unpolled, now);

@@ -5,6 +5,7 @@
 //! say in who comes next.
 
 mod interval;
+mod ring;
 mod sliding_log;
 
 pub(crate) use interval::IntervalPacer;

@@ -7,13 +7,15 @@
 //! A call counts as the log counted when the call started, whatever the log is changed to later
 //! (rule L7). Which running calls it knows, and how, it tells by the numbers of their starts.
 
+mod entries;
 mod window;
 
-use alloc::collections::{TryReserveError, VecDeque};
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 use self::window::Live;
 use super::Room;
+use super::ring::Ring;
 use crate::config::{CountsFrom, Log};
 use crate::{Instant, UnitId};
 
@@ -39,7 +41,7 @@ pub(crate) struct SlidingLog {
     /// what it counts from now. Empty, unless that was ever changed.
     turns: Vec<u64>,
     /// Oldest first; starts of one instant share an entry.
-    entries: VecDeque<Entry>,
+    entries: Ring<Entry>,
     /// The running total before the first entry.
     before: u64,
     /// The running total with the last one.
@@ -50,6 +52,8 @@ pub(crate) struct SlidingLog {
     first_leaves: Instant,
     /// Whether it counts requests from their starts, and none until it has settled.
     is_plain: bool,
+    /// Whether it is, and has no room for a start beside what it keeps.
+    is_full: bool,
     /// So many starts of cost 1 may be noted without a look at what came before: for each there is room and
     /// an entry. Zero, if it counts anything else, or is empty.
     easy: u64,
@@ -77,12 +81,13 @@ impl SlidingLog {
             knows_from: next_start,
             known_since: Instant::ZERO,
             turns: Vec::new(),
-            entries: VecDeque::new(),
+            entries: Ring::new(),
             before: 0,
             through: 0,
             last_at: Instant::ZERO,
             first_leaves: Instant::NEVER,
             is_plain: false,
+            is_full: false,
             easy: 0,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
@@ -110,13 +115,14 @@ impl SlidingLog {
         // An empty log's first start has to note when it leaves.
         let is_easy = self.is_plain && !self.entries.is_empty();
         self.easy = if is_easy { self.left().min(self.vacant()) } else { 0 };
+        self.is_full = is_easy && self.kept() == self.limit;
         self.note_first();
     }
 
     /// For how many entries there is room.
     #[inline(always)]
     fn vacant(&self) -> u64 {
-        (self.entries.capacity() - self.entries.len()) as u64
+        self.entries.vacant() as u64
     }
 
     /// How much more it has room for beside all that it keeps.
@@ -128,7 +134,13 @@ impl SlidingLog {
     #[inline(always)]
     fn note_first(&mut self) {
         let first = self.entries.front();
-        self.first_leaves = first.map_or(Instant::NEVER, |first| first.at.plus(self.window_nanos));
+        self.first_leaves = first.map_or(Instant::NEVER, |first| self.leaves(first));
+    }
+
+    /// When an entry leaves the window.
+    #[inline(always)]
+    fn leaves(&self, entry: &Entry) -> Instant {
+        entry.at.plus(self.window_nanos)
     }
 
     /// Whether every call costs it 1.
@@ -245,6 +257,26 @@ impl SlidingLog {
         is_easy
     }
 
+    /// A ticket starts in a log that is full, as the first of its starts leaves the window, and no grant is out:
+    /// says when the next will. `None`, and nothing is changed, where more is to be looked at.
+    #[inline(always)]
+    pub(crate) fn start_in_turn(&mut self, grants: u32, now: Instant) -> Option<Instant> {
+        let is_time = self.first_leaves <= now && self.last_at < now;
+        if !(self.is_full && is_time && grants == 0) {
+            return None;
+        }
+        let (through, next_leaves) = (self.entries.front()?.through, self.leaves(self.entries.get(1)?));
+        if through != self.before.wrapping_add(1) || next_leaves <= now {
+            return None;
+        }
+        self.before = through;
+        self.first_leaves = next_leaves;
+        self.last_at = now;
+        self.through = self.through.wrapping_add(1);
+        self.entries.turn(Entry { at: now, through: self.through });
+        Some(next_leaves)
+    }
+
     /// A ticket starts that holds nothing, or nothing any more. Says what [`Self::next_room`] would.
     #[inline(never)]
     pub(crate) fn start(&mut self, cost: u64, grants: u32, now: Instant) -> Room {
@@ -266,11 +298,12 @@ impl SlidingLog {
         }
         let left = self.left();
         self.easy = left.min(self.vacant());
+        self.is_full = self.kept() == self.limit;
         if left > u64::from(grants) {
             return Room::Now;
         }
         // One start out, one in: the first to leave makes room for the next. (What had left is gone by now.)
-        let is_next = grants == 0 && self.kept() == self.limit;
+        let is_next = grants == 0 && self.is_full;
         if is_next { Room::At(self.first_leaves) } else { self.next_room(grants, now) }
     }
 
@@ -384,100 +417,6 @@ impl SlidingLog {
         }
     }
 
-    /// So much is spent at `at`, which is now or a little before.
-    #[inline(always)]
-    fn spend(&mut self, cost: u64, at: Instant, now: Instant) {
-        if self.left() < cost || self.vacant() == 0 {
-            self.prune(now);
-        }
-        if cost == 0 || at.plus(self.window_nanos) <= now {
-            return;
-        }
-        // Beyond 2^64 - 1, which only resets and corrections lead to, a window is as good as full.
-        let cost = cost.min(u64::MAX - self.kept());
-        self.through = self.through.wrapping_add(cost);
-        self.last_at = self.last_at.max(at);
-        match self.entries.back_mut() {
-            Some(last) if last.at == at => last.through = self.through,
-            Some(last) if last.at > at => self.spend_earlier(cost, at),
-            _ => self.entries.push_back(Entry { at, through: self.through }),
-        }
-    }
-
-    /// So much that was spent at `at` was not, if that is still in the window.
-    fn unspend(&mut self, cost: u64, at: Instant, now: Instant) {
-        self.prune(now);
-        let place = self.entries.partition_point(|entry| entry.at < at);
-        let Some(entry) = self.entries.get(place).filter(|entry| entry.at == at) else { return };
-        let earlier = place.checked_sub(1).map_or(self.before, |i| self.entries[i].through);
-        let cost = cost.min(entry.through.wrapping_sub(earlier));
-        self.through = self.through.wrapping_sub(cost);
-        for entry in self.entries.range_mut(place..) {
-            entry.through = entry.through.wrapping_sub(cost);
-        }
-        if self.entries[place].through == earlier {
-            self.entries.remove(place);
-        }
-    }
-
-    #[inline(never)]
-    fn spend_earlier(&mut self, cost: u64, at: Instant) {
-        let place = self.entries.partition_point(|entry| {
-            #[cfg(steps)]
-            self.steps.count();
-            entry.at < at
-        });
-        if self.entries[place].at != at {
-            let through = place.checked_sub(1).map_or(self.before, |i| self.entries[i].through);
-            self.entries.insert(place, Entry { at, through });
-        }
-        for entry in self.entries.range_mut(place..) {
-            #[cfg(steps)]
-            self.steps.count();
-            entry.through = entry.through.wrapping_add(cost);
-        }
-    }
-
-    /// Drops what is a whole window old. Only where it is in the way, of a start or of one more entry: so
-    /// memory follows the starts in the window, and most starts look at none that came before.
-    #[inline(always)]
-    fn prune(&mut self, now: Instant) {
-        if !self.has_dead(now) {
-            return;
-        }
-        if let Some(first) = self.entries.pop_front() {
-            self.before = first.through;
-        }
-        self.note_first();
-        // One start out, one in: mostly there is no second that has left.
-        if self.first_leaves <= now {
-            self.prune_many(now);
-        }
-    }
-
-    #[inline(never)]
-    fn prune_many(&mut self, now: Instant) {
-        let dead = if self.empty_from() <= now { self.entries.len() } else { self.dead(now) };
-        self.before = self.entries[dead - 1].through;
-        self.entries.drain(..dead);
-        self.note_first();
-    }
-
-    /// Whether an entry has left the window.
-    #[inline(always)]
-    fn has_dead(&self, now: Instant) -> bool {
-        self.entries.front().is_some_and(|first| first.at.plus(self.window_nanos) <= now)
-    }
-
-    /// How many entries have left the window.
-    fn dead(&self, now: Instant) -> usize {
-        self.entries.partition_point(|entry| {
-            #[cfg(steps)]
-            self.steps.count();
-            entry.at.plus(self.window_nanos) <= now
-        })
-    }
-
     /// What its entries add up to, those that have left the window since the last start included.
     fn kept(&self) -> u64 {
         self.through.wrapping_sub(self.before)
@@ -504,9 +443,12 @@ impl SlidingLog {
         again.reckon();
         assert_eq!(self.first_leaves, again.first_leaves, "log: the first to leave");
         assert_eq!(self.is_plain, again.is_plain, "log: whether it is plain");
+        assert_eq!(self.is_full, again.is_full, "log: whether it is full");
         // (A copy has less room for entries than was noted, and makes it when it is needed.)
         let left = if self.is_plain && !self.entries.is_empty() { self.left() } else { 0 };
         assert!(self.easy <= left, "log: what may be noted without a look");
-        assert!(self.entries.iter().zip(self.entries.iter().skip(1)).all(|(a, b)| a.at < b.at), "log: order");
+        let ats =
+            |from| (from..self.entries.len()).filter_map(|nth| self.entries.get(nth)).map(|entry| entry.at);
+        assert!(ats(0).zip(ats(1)).all(|(earlier, later)| earlier < later), "log: order");
     }
 }

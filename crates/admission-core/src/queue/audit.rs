@@ -3,13 +3,13 @@
 
 use alloc::vec::Vec;
 
-use super::{Entry, NIL, Queue, Slot, State};
-use crate::{Instant, Key};
+use super::{Entry, NIL, Queue, Scattered, Slot, State};
+use crate::Instant;
 
 impl Queue {
     pub(crate) fn audit(&self) {
         use alloc::collections::{BTreeMap, BTreeSet};
-        let mut keys: BTreeMap<u64, (u32, Vec<u32>)> = BTreeMap::new();
+        let mut keys: BTreeMap<Scattered, (u32, Vec<u32>)> = BTreeMap::new();
         let mut queued = 0;
         let mut with_deadline = 0;
         for index in self.slots() {
@@ -28,7 +28,7 @@ impl Queue {
                 continue;
             }
             if let Some(key) = slot.key() {
-                let (holders, tickets) = keys.entry(key.0).or_default();
+                let (holders, tickets) = keys.entry(key).or_default();
                 *holders += u32::from(slot.state.holds_key());
                 tickets.push(index);
             }
@@ -48,11 +48,11 @@ impl Queue {
                 let is_delegate = *holders == 0 && seen.insert(slot.provider);
                 assert_eq!(slot.state == State::InLine, is_delegate, "rule E6: who stands in line for a key");
             }
-            let is_shared = matches!(self.keys.find(Key(key), &self.slab), Some(Entry::Shared(_)));
+            let is_shared = matches!(self.keys.find(key, &self.slab), Some(Entry::Shared(_)));
             for slot in waiting.iter().filter(|slot| slot.state == State::InLine) {
                 assert_eq!(slot.group != NIL, is_shared, "who is in line knows whether its key is shared");
             }
-            match self.keys.find(Key(key), &self.slab) {
+            match self.keys.find(key, &self.slab) {
                 Some(Entry::Sole(index)) => assert_eq!(tickets, &[index], "a sole ticket"),
                 Some(Entry::Shared(_)) => {}
                 None => panic!("a key that a ticket has"),
@@ -72,7 +72,7 @@ impl Queue {
             let queued = self.slots().map(|i| self.slot(i)).filter(waits).count();
             assert_eq!(lane.queued as usize, queued, "those that wait at a provider");
             let metered = here().filter(|slot| !slot.flags.is_exempt_somewhere()).count();
-            assert_eq!(lane.metered as usize, metered, "the metered in a line");
+            assert_eq!((lane.queued - lane.unmetered) as usize, metered, "the metered in a line");
         }
     }
 }

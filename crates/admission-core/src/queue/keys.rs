@@ -11,10 +11,9 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
-use super::key_table::{KeyTable, Members, NOBODY, hash};
+use super::key_table::{KeyTable, Members, NOBODY, Scattered, Walked, hash};
 use super::line::Line;
 use super::slab::{NIL, Slab};
-use crate::Key;
 
 /// Marks a number in the table as a record's.
 const RECORD: u32 = 1 << 31;
@@ -40,15 +39,15 @@ pub(crate) enum Entry {
 /// What the table of keys said of one.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    /// Its place, until somebody enters the table.
-    home: usize,
+    /// The beginning of its chain, and who is the last in it, until somebody enters the table.
+    place: (usize, u32),
     /// Who has it.
     pub(crate) entry: Option<Entry>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    key: u64,
+    key: Scattered,
     /// The next at the same place of the table.
     link: u32,
     /// The ticket that is granted or running, or [`NIL`].
@@ -85,44 +84,105 @@ impl Keys {
         self.table.try_reserve(keys)
     }
 
+    pub(crate) fn find(&self, key: Scattered, slab: &Slab) -> Option<Entry> {
+        decode_any(self.walk(self.table.head(self.table.home(key)), key, slab).found)
+    }
+
     #[inline(never)]
-    pub(crate) fn find(&self, key: Key, slab: &Slab) -> Option<Entry> {
-        let found = self.table.find(key.0, |entry| match decode(entry) {
+    fn walk(&self, head: u32, key: Scattered, slab: &Slab) -> Walked {
+        KeyTable::walk(head, key, |entry| match decode(entry) {
             Entry::Sole(index) => (slab[index].key, slab[index].link),
             Entry::Shared(record) => (self.records.get(record).key, self.records.get(record).link),
-        });
-        found.map(decode)
+        })
     }
 
     /// Where a key has its place in the table, and who has it.
     #[inline(always)]
-    pub(crate) fn look_up(&self, key: Key, slab: &Slab) -> Found {
-        let home = self.table.home(key.0);
-        let is_vacant = self.table.head(home) == NOBODY;
-        Found { home, entry: if is_vacant { None } else { self.find(key, slab) } }
+    pub(crate) fn look_up(&self, key: Scattered, slab: &Slab) -> Found {
+        let home = self.table.home(key);
+        let head = self.table.head(home);
+        if head == NOBODY {
+            return Found { place: (home, NOBODY), entry: None };
+        }
+        // Most chains are of one ticket. (A record's number is no slot's.)
+        match slab.get(head) {
+            Some(slot) if slot.key != key && slot.link == NOBODY => {
+                Found { place: (home, head), entry: None }
+            }
+            _ => self.look_along(home, head, key, slab),
+        }
     }
 
-    /// A ticket is the only one that has a key; says who is next at the same place.
+    #[inline(never)]
+    fn look_along(&self, home: usize, head: u32, key: Scattered, slab: &Slab) -> Found {
+        let walked = self.walk(head, key, slab);
+        Found { place: (home, walked.before), entry: decode_any(walked.found) }
+    }
+
+    /// A ticket, which has nobody next to it, is the only one that has a key.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, found: Found, key: Key, index: u32, slab: &mut Slab) -> u32 {
+    pub(crate) fn enter(&mut self, found: Found, key: Scattered, index: u32, slab: &mut Slab) {
         let here = &mut Here { slab, records: &mut self.records };
-        self.table.insert(found.home, key.0, index, here)
+        self.table.insert(found.place, key, index, here);
+    }
+
+    /// The same where it takes no more than a look at one other ticket; `None`, and nothing is changed, otherwise.
+    #[inline(always)]
+    pub(crate) fn enter_plainly(&mut self, key: Scattered, index: u32, slab: &mut Slab) -> Option<()> {
+        let head = self.table.vacant_or_first(key)?;
+        if *head == NOBODY {
+            *head = index;
+        } else {
+            let other = slab.get_mut(*head).filter(|other| other.key != key && other.link == NOBODY)?;
+            other.link = index;
+        }
+        self.table.count_in();
+        Some(())
+    }
+
+    /// Takes a ticket's key out, which nobody else has, if it is the first in its chain; `None`, and nothing is
+    /// changed, otherwise.
+    #[inline(always)]
+    pub(crate) fn remove_first(&mut self, key: Scattered, index: u32, link: u32) -> Option<()> {
+        let head = self.table.first(key).filter(|head| **head == index)?;
+        *head = link;
+        self.table.count_out();
+        Some(())
+    }
+
+    /// The same if at most one other is before it.
+    #[inline(always)]
+    pub(crate) fn remove_plainly(
+        &mut self,
+        key: Scattered,
+        index: u32,
+        link: u32,
+        slab: &mut Slab,
+    ) -> Option<()> {
+        let head = self.table.first(key)?;
+        if *head == index {
+            *head = link;
+        } else {
+            slab.get_mut(*head).filter(|other| other.link == index)?.link = link;
+        }
+        self.table.count_out();
+        Some(())
     }
 
     /// Takes a ticket's key out if no other ticket has it; if it is shared, says by which record.
     #[inline(always)]
-    pub(crate) fn remove_sole(&mut self, key: Key, index: u32, slab: &mut Slab) -> Option<u32> {
-        let home = self.table.home(key.0);
-        if self.table.head(home) == index {
-            self.table.remove_head(home, slab[index].link);
-            return None;
+    pub(crate) fn remove_sole(&mut self, key: Scattered, index: u32, slab: &mut Slab) -> Option<u32> {
+        let link = slab[index].link;
+        match self.remove_plainly(key, index, link, slab) {
+            Some(()) => None,
+            None => self.remove_along(key, index, slab),
         }
-        self.remove_sole_behind(key, index, slab)
     }
 
     #[inline(never)]
-    fn remove_sole_behind(&mut self, key: Key, index: u32, slab: &mut Slab) -> Option<u32> {
-        if self.table.remove(key.0, index, &mut Here { slab, records: &mut self.records }) {
+    fn remove_along(&mut self, key: Scattered, index: u32, slab: &mut Slab) -> Option<u32> {
+        let home = self.table.home(key);
+        if self.table.remove(home, index, &mut Here { slab, records: &mut self.records }) {
             return None;
         }
         match self.find(key, slab)? {
@@ -133,19 +193,17 @@ impl Keys {
 
     /// The last of those that shared a key goes.
     pub(crate) fn remove_shared(&mut self, record: u32, slab: &mut Slab) {
-        let key = self.records.get(record).key;
-        self.table.remove(key, record | RECORD, &mut Here { slab, records: &mut self.records });
+        let home = self.table.home(self.records.get(record).key);
+        self.table.remove(home, record | RECORD, &mut Here { slab, records: &mut self.records });
         self.records.remove(record);
     }
 
     /// Makes a record for a key that one ticket has, and holds if it is `holder`.
-    pub(crate) fn share(&mut self, key: Key, sole: u32, holder: u32, slab: &mut Slab) -> u32 {
-        let record = Record { key: key.0, link: NOBODY, holder, tickets: 1, first_group: NIL };
+    pub(crate) fn share(&mut self, key: Scattered, sole: u32, holder: u32, slab: &mut Slab) -> u32 {
+        let record = Record { key, link: slab[sole].link, holder, tickets: 1, first_group: NIL };
         let index = self.records.insert(record);
         let here = &mut Here { slab, records: &mut self.records };
-        self.table.remove(key.0, sole, here);
-        let link = self.table.insert(self.table.home(key.0), key.0, index | RECORD, here);
-        self.records.get_mut(index).link = link;
+        self.table.replace(self.table.home(key), sole, index | RECORD, here);
         index
     }
 
@@ -235,6 +293,12 @@ fn decode(entry: u32) -> Entry {
     if entry & RECORD == 0 { Entry::Sole(entry) } else { Entry::Shared(entry & !RECORD) }
 }
 
+/// The same for a number that may be nobody's.
+#[inline(always)]
+fn decode_any(entry: u32) -> Option<Entry> {
+    (entry != NOBODY).then(|| decode(entry))
+}
+
 /// Those in the table: tickets that are the only ones with their keys, and records.
 struct Here<'a> {
     slab: &'a mut Slab,
@@ -242,7 +306,7 @@ struct Here<'a> {
 }
 
 impl Members for Here<'_> {
-    fn key(&self, entry: u32) -> u64 {
+    fn key(&self, entry: u32) -> Scattered {
         match decode(entry) {
             Entry::Sole(index) => self.slab[index].key,
             Entry::Shared(record) => self.records.get(record).key,

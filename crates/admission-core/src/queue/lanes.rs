@@ -12,10 +12,10 @@ pub(super) struct Lane {
     /// The provider's number.
     pub(super) provider: u32,
     pub(super) line: Line,
-    /// How many in the line every log is asked about.
-    pub(super) metered: u32,
     /// How many wait at all, those parked and passed over included.
     pub(super) queued: u32,
+    /// How many of those do not stand in the line, or are exempt from a log.
+    pub(super) unmetered: u32,
     pub(super) is_changed: bool,
     /// Whether it is of interest though nobody stands in its line: it is forgotten some day, or its
     /// standing has changed.
@@ -50,12 +50,17 @@ impl Lane {
         Self {
             provider,
             line: Line::new(),
-            metered: 0,
             queued: 0,
+            unmetered: 0,
             is_changed: false,
             is_fleeting: true,
             rank: Rank::Held,
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn front(&self) -> Front {
+        Front { index: self.line.first(), rank: self.rank, is_fleeting: self.is_fleeting }
     }
 }
 
@@ -141,7 +146,8 @@ impl Queue {
 
     /// How many in a provider's line its logs are asked about (rule R2).
     pub(crate) fn metered_in_line(&self, provider: u32) -> u32 {
-        self.lanes[provider as usize].metered
+        let lane = &self.lanes[provider as usize];
+        lane.queued - lane.unmetered
     }
 
     /// A provider must be judged anew: its line or its limits changed. Where nobody waits, and nobody
@@ -189,8 +195,7 @@ impl Queue {
 
     #[inline(always)]
     pub(crate) fn front_of(&self, place: u32) -> Front {
-        let lane = &self.lanes[place as usize];
-        Front { index: lane.line.first(), rank: lane.rank, is_fleeting: lane.is_fleeting }
+        self.lanes[place as usize].front()
     }
 
     /// Whether a provider is to be judged after something that can only let a ticket go: not one that lets
@@ -216,20 +221,24 @@ impl Queue {
         self.lanes[provider as usize].rank
     }
 
+    /// One more waits, who does not stand in line yet.
     #[inline]
     pub(super) fn count_in(&mut self, place: u32) {
         self.queued += 1;
         self.lanes[place as usize].queued += 1;
+        self.lanes[place as usize].unmetered += 1;
         if self.lanes[place as usize].queued == 1 {
             // It is not at rest any more.
             self.mark_changed(place);
         }
     }
 
+    /// One less waits, who does not stand in line any more.
     #[inline]
     pub(super) fn count_out(&mut self, place: u32) {
         self.queued -= 1;
         self.lanes[place as usize].queued -= 1;
+        self.lanes[place as usize].unmetered -= 1;
         if self.lanes[place as usize].queued == 0 {
             // It may be at rest now.
             self.mark_changed(place);

@@ -87,25 +87,34 @@ impl Line {
     /// Takes a ticket of this line out.
     #[inline(always)]
     pub(crate) fn remove(&mut self, slab: &mut Slab, index: u32) {
-        let slot = &slab[index];
-        let (left, right) = (slot.left, slot.right);
-        if slot.parent != LISTED {
+        if !self.remove_listed(slab, index) {
             self.remove_returned(slab, index);
-        } else {
-            if index == self.tail {
-                self.tail = left;
-            } else {
-                slab[right].left = left;
-            }
-            if index == self.head {
-                self.head = right;
-            } else {
-                slab[left].right = right;
-            }
         }
         if index == self.first {
             self.find_first(slab);
         }
+    }
+
+    /// Takes a ticket out that is in the list; says no if it is not. If it was the first of the line, that is to be
+    /// [found](Self::find_first) anew.
+    #[inline(always)]
+    pub(crate) fn remove_listed(&mut self, slab: &mut Slab, index: u32) -> bool {
+        let slot = &slab[index];
+        let (left, right) = (slot.left, slot.right);
+        if slot.parent != LISTED {
+            return false;
+        }
+        if index == self.tail {
+            self.tail = left;
+        } else {
+            slab[right].left = left;
+        }
+        if index == self.head {
+            self.head = right;
+        } else {
+            slab[left].right = right;
+        }
+        true
     }
 
     #[inline(never)]
@@ -113,17 +122,23 @@ impl Line {
         self.returned.remove(slab, index);
     }
 
-    /// Takes the oldest ticket out.
+    /// Takes the oldest ticket out, of which it is told who is on its right.
     #[inline(always)]
-    pub(crate) fn remove_first(&mut self, slab: &mut Slab) -> u32 {
-        let index = self.first;
-        if self.returned.is_empty() {
-            self.head = slab[index].right;
-            self.first = self.head;
-        } else {
-            self.remove_any(slab, index);
+    pub(crate) fn remove_first(&mut self, slab: &mut Slab, right: u32) {
+        if !self.drop_first(right) {
+            self.remove_any(slab, self.first);
         }
-        index
+    }
+
+    /// The same where nobody has returned; says no if somebody has.
+    #[inline(always)]
+    pub(crate) fn drop_first(&mut self, right: u32) -> bool {
+        let is_listed = self.returned.is_empty();
+        if is_listed {
+            self.head = right;
+            self.first = right;
+        }
+        is_listed
     }
 
     /// [`Self::remove`], where it is rare.
@@ -134,7 +149,7 @@ impl Line {
 
     /// Looks for the first one anew.
     #[inline(always)]
-    fn find_first(&mut self, slab: &Slab) {
+    pub(crate) fn find_first(&mut self, slab: &Slab) {
         self.first = self.head;
         if !self.returned.is_empty() {
             self.find_first_of_both(slab);
@@ -181,7 +196,7 @@ mod tests {
     #[test]
     fn tickets_leave_and_return_at_their_own_place() {
         let mut slab = Slab::new();
-        let all: Vec<u32> = (0..200).map(|_| slab.insert(0, None, NIL, Instant::NEVER).0).collect();
+        let all: Vec<u32> = (0..200).map(|_| slab.insert(0, None, Instant::NEVER).0).collect();
         let mut line = Line::new();
         let mut model = BTreeSet::new();
         let mut seed = 9u64;

@@ -27,12 +27,12 @@ use hashbrown::HashTable;
 use self::keys::Keys;
 use self::lanes::Lane;
 use crate::heap::Heap;
-use crate::{ConfigError, Instant, Key, Side, TicketId, UnitId};
+use crate::{ConfigError, Instant, Side, TicketId, UnitId};
 
-pub(crate) use self::key_table::hash;
+pub(crate) use self::key_table::{Scattered, hash};
 pub(crate) use self::keys::{Entry, Found};
 pub(crate) use self::lanes::{Front, Rank};
-pub(crate) use self::slab::{Ending, Flags, Links, NIL, Slab, Slot, State};
+pub(crate) use self::slab::{Ending, Flags, NIL, Slab, Slot, State};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -53,8 +53,19 @@ pub(crate) struct Queue {
     /// The deadlines of those that wait.
     deadlines: Heap,
     queued: u32,
+    /// Whether a ticket was ever exempt from logs.
+    had_exempt: bool,
     /// Providers whose front may have changed since they were last judged.
     changed: Vec<u32>,
+}
+
+/// What is to be known of a ticket that runs when it ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Running {
+    index: u32,
+    pub(crate) provider: u32,
+    key: Option<Scattered>,
+    link: u32,
 }
 
 impl Queue {
@@ -77,6 +88,7 @@ impl Queue {
             keys: Keys::new(),
             deadlines: Heap::new(),
             queued: 0,
+            had_exempt: false,
             changed: Vec::new(),
         };
         let costs = tickets.saturating_mul(queue.more_units);
@@ -112,6 +124,12 @@ impl Queue {
 
     pub(crate) fn find(&self, ticket: TicketId) -> Option<u32> {
         self.slab.find(ticket)
+    }
+
+    /// What has become of a ticket that is known.
+    #[inline(always)]
+    pub(crate) fn state(&self, ticket: TicketId) -> Option<State> {
+        self.slab.of(ticket).map(|slot| slot.state)
     }
 
     pub(crate) fn ticket(&self, index: u32) -> TicketId {
@@ -166,7 +184,7 @@ impl Queue {
     pub(crate) fn create(
         &mut self,
         provider: u32,
-        key: Option<Key>,
+        key: Option<Scattered>,
         costs: &[(UnitId, u64)],
         found: Option<Found>,
         now: Instant,
@@ -174,11 +192,65 @@ impl Queue {
         if self.more_units > 0 {
             self.note_costs(self.slab.next(), costs);
         }
-        let mut link = NIL;
         if let (Some(key), Some(found @ Found { entry: None, .. })) = (key, found) {
-            link = self.keys.enter(found, key, self.slab.next(), &mut self.slab);
+            self.keys.enter(found, key, self.slab.next(), &mut self.slab);
         }
-        self.slab.insert(provider, key, link, now)
+        self.slab.insert(provider, key, now)
+    }
+
+    /// The same for one without costs, whose key nobody else has; `None`, and nothing is changed, if somebody
+    /// may, or if there is no room yet.
+    #[inline(always)]
+    pub(crate) fn create_plainly(
+        &mut self,
+        provider: u32,
+        key: Option<Scattered>,
+        now: Instant,
+    ) -> Option<(u32, &mut Slot)> {
+        let index = self.slab.first_free()?;
+        if let Some(key) = key {
+            self.keys.enter_plainly(key, index, &mut self.slab)?;
+        }
+        Some((index, self.slab.take(index, provider, key, now)))
+    }
+
+    /// A new ticket waits, which nobody shares a key with, and has no deadline; says whether it is the first in its
+    /// line.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, index: u32, place: u32) -> bool {
+        self.queued += 1;
+        let lane = &mut self.lanes[place as usize];
+        lane.queued += 1;
+        lane.line.push(&mut self.slab, index)
+    }
+
+    /// A ticket that is granted, and its provider's number.
+    #[inline(always)]
+    pub(crate) fn granted(&self, ticket: TicketId) -> Option<(u32, u32)> {
+        let slot = self.slab.of(ticket).filter(|slot| slot.state == State::Granted)?;
+        Some((ticket.index, slot.provider))
+    }
+
+    /// A ticket that runs.
+    #[inline(always)]
+    pub(crate) fn running(&self, ticket: TicketId) -> Option<Running> {
+        let slot = self.slab.of(ticket).filter(|slot| slot.state == State::Running)?;
+        Some(Running { index: ticket.index, provider: slot.provider, key: slot.key(), link: slot.link })
+    }
+
+    /// Nothing is left of a ticket that ran; `None`, and nothing is changed, if others may have to hear of it.
+    ///
+    /// `FAR`: whether to look further than at the table for its key.
+    #[inline(always)]
+    pub(crate) fn forget_running<const FAR: bool>(&mut self, running: &Running) -> Option<()> {
+        let Running { index, key, link, .. } = *running;
+        match key {
+            None => {}
+            Some(key) if FAR => self.keys.remove_plainly(key, index, link, &mut self.slab)?,
+            Some(key) => self.keys.remove_first(key, index, link)?,
+        }
+        self.slab.remove(index);
+        Some(())
     }
 
     /// A new ticket waits.
@@ -192,12 +264,8 @@ impl Queue {
         if let Some(entry) = entered {
             return self.enqueue_sharing(index, place, entry);
         }
-        self.queued += 1;
-        let lane = &mut self.lanes[place as usize];
-        lane.queued += 1;
-        lane.metered += 1;
         // Who is the only one that waits is the first in line.
-        if lane.line.push(&mut self.slab, index) {
+        if self.join(index, place) {
             self.mark_changed(place);
         }
     }
@@ -222,20 +290,78 @@ impl Queue {
     }
 
     /// The oldest ticket of a line takes its key: it is granted. Where no other ticket has that key, it
-    /// is its already. Its provider is to be judged.
+    /// is its already. Its provider is to be judged by who is next.
     #[inline(always)]
-    pub(crate) fn take_first(&mut self, place: u32) -> (u32, Flags) {
+    pub(crate) fn take_first(&mut self, place: u32) -> (u32, Flags, Front) {
         let lane = &mut self.lanes[place as usize];
-        let index = lane.line.remove_first(&mut self.slab);
-        let Slot { flags, group, .. } = self.slab[index];
-        lane.metered -= u32::from(!flags.is_exempt_somewhere());
+        let index = lane.line.first();
+        let Slot { flags, group, right, .. } = self.slab[index];
+        lane.line.remove_first(&mut self.slab, right);
         lane.queued -= 1;
+        if flags.is_exempt_somewhere() {
+            lane.unmetered -= 1;
+        }
+        let mut front = lane.front();
         self.queued -= 1;
         self.deadlines.remove(index);
         if group != NIL {
             self.take_shared(index, group);
+            front = self.front_of(place);
         }
-        (index, flags)
+        (index, flags, front)
+    }
+
+    /// Nothing is left of a waiting ticket of which nobody else knows; says where its provider is. `None`, and nothing is
+    /// changed, if there is more to do.
+    ///
+    /// `FIRST`: whether it is one in front of which nobody stands, whose provider is to be judged then, or one behind
+    /// others.
+    #[inline(always)]
+    pub(crate) fn leave_plainly<const FIRST: bool>(&mut self, ticket: TicketId) -> Option<u32> {
+        let index = ticket.index;
+        let slot = self.slab.of(ticket)?;
+        let is_plain = slot.state == State::InLine && slot.group == NIL && slot.deadline == Instant::NEVER;
+        let (provider, key, is_metered) = (slot.provider, slot.key(), !slot.flags.is_exempt_somewhere());
+        if !(is_plain && is_metered && provider < self.configured) {
+            return None;
+        }
+        let lane = &mut self.lanes[provider as usize];
+        if (lane.line.first() == index) != FIRST || !lane.line.remove_listed(&mut self.slab, index) {
+            return None;
+        }
+        if FIRST {
+            lane.line.find_first(&self.slab);
+        }
+        lane.queued -= 1;
+        self.queued -= 1;
+        self.slab.remove(index);
+        if let Some(key) = key {
+            // Nobody shares it: who stands in line and shares one is in a group.
+            self.keys.remove_sole(key, index, &mut self.slab);
+        }
+        Some(provider)
+    }
+
+    /// The oldest ticket of a line is granted, which nobody shares a key with, and of which nothing else is to be
+    /// remembered. Says which it is, and the place in the order of who is next; if nobody is, or may go as `is_open`
+    /// says, the largest number, and the line is noted as held. `None`, and nothing is changed, if there is more to do.
+    #[inline(always)]
+    pub(crate) fn take_first_plainly(&mut self, place: u32, is_open: bool) -> Option<(u32, u64)> {
+        let lane = self.lanes.get_mut(place as usize)?;
+        let index = lane.line.first();
+        let slot = self.slab.get(index)?;
+        let is_plain = slot.group == NIL && slot.deadline == Instant::NEVER && slot.flags.is_plain();
+        let right = slot.right;
+        if !is_plain || lane.is_fleeting || !lane.line.drop_first(right) {
+            return None;
+        }
+        lane.queued -= 1;
+        self.queued -= 1;
+        let next = if is_open { self.slab.get(right) } else { None };
+        if next.is_none() {
+            lane.rank = Rank::Held;
+        }
+        Some((index, next.map_or(u64::MAX, |next| next.seq)))
     }
 
     /// A waiting ticket goes away, and those behind it move up.
@@ -244,11 +370,11 @@ impl Queue {
         let slot = &self.slab[index];
         let (state, group, provider, key) = (slot.state, slot.group, slot.provider, slot.key());
         let place = self.place_with_ticket(provider);
-        self.count_out(place);
-        self.deadlines.remove(index);
         if state == State::InLine {
             self.leave_line(index, place);
         }
+        self.count_out(place);
+        self.deadlines.remove(index);
         if group != NIL {
             self.leave_group(index, group, state);
         }
@@ -277,7 +403,7 @@ impl Queue {
 
     /// The same where its key is known.
     #[inline(always)]
-    pub(crate) fn finish_with(&mut self, index: u32, key: Option<Key>) {
+    pub(crate) fn finish_with(&mut self, index: u32, key: Option<Scattered>) {
         let Some(key) = key else { return };
         if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.finish_shared(record);
@@ -290,13 +416,20 @@ impl Queue {
         self.slab.remove(index);
     }
 
+    /// Whether logs of this side are not asked about this waiting ticket.
+    #[inline(always)]
+    pub(crate) fn is_exempt(&self, index: u32, side: Side) -> bool {
+        self.had_exempt && self.slab[index].flags.is_exempt(side)
+    }
+
     /// From now on logs of this side are not asked about this waiting ticket (rule D2).
     pub(crate) fn exempt(&mut self, index: u32, side: Side) {
         let slot = &mut self.slab[index];
         let was_metered = !slot.flags.is_exempt_somewhere();
         slot.flags.exempt(side);
+        self.had_exempt = true;
         if was_metered && slot.state == State::InLine {
-            self.lane(index).metered -= 1;
+            self.lane(index).unmetered += 1;
         }
     }
 
@@ -314,7 +447,7 @@ impl Queue {
         let is_metered = !slot.flags.is_exempt_somewhere();
         let lane = &mut self.lanes[place as usize];
         lane.line.insert(&mut self.slab, index);
-        lane.metered += u32::from(is_metered);
+        lane.unmetered -= u32::from(is_metered);
         if lane.line.first() == index {
             self.mark_changed(place);
         }
@@ -327,7 +460,7 @@ impl Queue {
         let lane = &mut self.lanes[place as usize];
         let was_first = lane.line.first() == index;
         lane.line.remove(&mut self.slab, index);
-        lane.metered -= u32::from(is_metered);
+        lane.unmetered += u32::from(is_metered);
         if was_first {
             self.mark_changed(place);
         }

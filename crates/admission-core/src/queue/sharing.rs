@@ -3,12 +3,11 @@
 //! Owns: the moves between a line and the place behind a key. Lacks the table and the records, which are
 //! [`Keys`](super::keys::Keys)', and the lines.
 
-use super::{Entry, Found, NIL, Queue, Slot, State};
-use crate::Key;
+use super::{Entry, Found, NIL, Queue, Scattered, Slot, State};
 
 impl Queue {
     /// The ticket with this key that is granted or running, if one is (rule L1).
-    pub(crate) fn holder(&self, key: Key) -> Option<u32> {
+    pub(crate) fn holder(&self, key: Scattered) -> Option<u32> {
         self.holder_of(self.keys.find(key, &self.slab)?)
     }
 
@@ -21,14 +20,14 @@ impl Queue {
 
     /// Who has a key, and where the next ticket with it enters the table.
     #[inline(always)]
-    pub(crate) fn look_up(&self, key: Key) -> Found {
+    pub(crate) fn look_up(&self, key: Scattered) -> Found {
         self.keys.look_up(key, &self.slab)
     }
 
     /// Takes a key that others have for the next ticket that is created, which is granted, unless one
     /// of them holds it.
     #[inline(never)]
-    pub(crate) fn claim(&mut self, key: Key, entry: Entry) -> bool {
+    pub(crate) fn claim(&mut self, key: Scattered, entry: Entry) -> bool {
         let is_free = self.holder_of(entry).is_none();
         if is_free {
             let record = self.share_key(key, entry);
@@ -78,7 +77,7 @@ impl Queue {
 
     /// One more ticket has a key that others have, whose record that is.
     #[inline(never)]
-    fn share_key(&mut self, key: Key, entry: Entry) -> u32 {
+    fn share_key(&mut self, key: Scattered, entry: Entry) -> u32 {
         match entry {
             Entry::Shared(record) => {
                 self.keys.record(record).tickets += 1;
@@ -101,7 +100,7 @@ impl Queue {
 
     /// One ticket less has its key, which it does not hold.
     #[inline(always)]
-    pub(super) fn quit_key(&mut self, index: u32, key: Key) {
+    pub(super) fn quit_key(&mut self, index: u32, key: Scattered) {
         if let Some(record) = self.keys.remove_sole(key, index, &mut self.slab) {
             self.quit_shared(record);
         }

@@ -8,7 +8,8 @@
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-use crate::{Hold, Instant, Key, KeyHolder, ProviderId, Reason, Side, TicketId};
+use super::key_table::Scattered;
+use crate::{Hold, Instant, KeyHolder, ProviderId, Reason, Side, TicketId};
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -51,7 +52,7 @@ pub(crate) struct Slot {
     /// held.
     pub(crate) seq: u64,
     /// If it has one.
-    pub(super) key: u64,
+    pub(super) key: Scattered,
     /// Expires after it; once running, the number of its start; once ended, the instant from which a
     /// retry may help.
     pub(crate) deadline: Instant,
@@ -71,19 +72,19 @@ pub(crate) struct Slot {
     pub(crate) link: u32,
     pub(crate) flags: Flags,
     pub(crate) state: State,
-    /// The hand-off list that it is in while granted.
+    /// How often the hand-off time that it has was halved, while it is granted.
     pub(crate) level: u8,
 }
 
 impl Slot {
     /// A fresh ticket, of which it is still to be said whether it runs or waits.
     #[inline(always)]
-    fn renew(&mut self, seq: u64, provider: u32, key: Option<Key>, link: u32, now: Instant) {
+    fn renew(&mut self, seq: u64, provider: u32, key: Option<Scattered>, now: Instant) {
         self.seq = seq;
-        self.key = key.map_or(0, |key| key.0);
+        self.key = key.unwrap_or_default();
         self.submitted = now;
         self.provider = provider;
-        self.link = link;
+        self.link = NIL;
         self.flags = Flags(if key.is_some() { Flags::KEYED } else { 0 });
     }
 
@@ -101,14 +102,8 @@ impl Slot {
         TicketId { index, generation: self.generation }
     }
 
-    /// Where it is among the grants.
-    #[inline(always)]
-    pub(crate) fn links(&self) -> Links {
-        Links { left: self.left, right: self.right, level: self.level }
-    }
-
-    pub(crate) fn key(&self) -> Option<Key> {
-        self.flags.has(Flags::KEYED).then_some(Key(self.key))
+    pub(crate) fn key(&self) -> Option<Scattered> {
+        self.flags.has(Flags::KEYED).then_some(self.key)
     }
 
     /// Which start it was, counted over the whole coordinator. Of a running ticket only.
@@ -176,14 +171,6 @@ impl Slot {
     }
 }
 
-/// The place of a granted ticket in the lists of the hand-off.
-#[derive(Clone, Copy)]
-pub(crate) struct Links {
-    pub(crate) left: u32,
-    pub(crate) right: u32,
-    pub(crate) level: u8,
-}
-
 /// What is told of a ticket that ended without a start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
@@ -241,6 +228,12 @@ impl Flags {
         self.has(Self::EXEMPT_CLIENT | Self::EXEMPT_PROVIDER)
     }
 
+    /// Whether a grant has nothing to look at but whether there is a key.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & !Self::KEYED == 0
+    }
+
     pub(crate) fn exempt(&mut self, side: Side) {
         self.set(match side {
             Side::Client => Self::EXEMPT_CLIENT,
@@ -291,23 +284,35 @@ impl Slab {
     /// A slot for the next ticket in the order of submission, which is to [wait](Slot::wait) or to
     /// [run](Slot::run) at once.
     #[inline(always)]
-    pub(crate) fn insert(
-        &mut self,
-        provider: u32,
-        key: Option<Key>,
-        link: u32,
-        now: Instant,
-    ) -> (u32, &mut Slot) {
+    pub(crate) fn insert(&mut self, provider: u32, key: Option<Scattered>, now: Instant) -> (u32, &mut Slot) {
         if self.free == NIL {
             self.push();
         }
         let index = self.free;
+        (index, self.take(index, provider, key, now))
+    }
+
+    /// The first free slot, if there is one.
+    #[inline(always)]
+    pub(crate) fn first_free(&self) -> Option<u32> {
+        Some(self.free).filter(|&index| index != NIL)
+    }
+
+    /// The same in the first free slot.
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        index: u32,
+        provider: u32,
+        key: Option<Scattered>,
+        now: Instant,
+    ) -> &mut Slot {
         let seq = self.next_seq;
         self.next_seq += 1;
         let slot = &mut self.slots[index as usize];
         self.free = slot.right;
-        slot.renew(seq, provider, key, link, now);
-        (index, slot)
+        slot.renew(seq, provider, key, now);
+        slot
     }
 
     /// One more slot, which is free.
@@ -319,7 +324,7 @@ impl Slab {
         }
         self.slots.push(Slot {
             seq: 0,
-            key: 0,
+            key: Scattered::default(),
             deadline: Instant::NEVER,
             submitted: Instant::ZERO,
             left: NIL,
@@ -344,6 +349,27 @@ impl Slab {
         slot.generation = slot.generation.wrapping_add(1);
         slot.right = free;
         self.free = index;
+    }
+
+    /// The slot with a number that may be none.
+    #[inline(always)]
+    pub(crate) fn get(&self, index: u32) -> Option<&Slot> {
+        #[cfg(steps)]
+        self.steps.count();
+        self.slots.get(index as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        #[cfg(steps)]
+        self.steps.count();
+        self.slots.get_mut(index as usize)
+    }
+
+    /// The slot that a ticket has, or had.
+    #[inline(always)]
+    pub(crate) fn of(&self, ticket: TicketId) -> Option<&Slot> {
+        self.get(ticket.index).filter(|slot| slot.generation == ticket.generation)
     }
 
     /// The slot of a ticket, if it is still that ticket's.

@@ -195,7 +195,7 @@ mod tests {
     fn a_tree_is_balanced_in_whatever_order_they_come() {
         const TICKETS: usize = 4_096;
         let mut slab = Slab::new();
-        let all: Vec<u32> = (0..TICKETS).map(|_| slab.insert(0, None, NIL, Instant::NEVER).0).collect();
+        let all: Vec<u32> = (0..TICKETS).map(|_| slab.insert(0, None, Instant::NEVER).0).collect();
         let inwards = |nth: usize| if nth % 2 == 0 { nth / 2 } else { TICKETS - 1 - nth / 2 };
         let orders: [&dyn Fn(usize) -> usize; 3] = [&|nth| nth, &|nth| TICKETS - 1 - nth, &inwards];
         for order in orders {

@@ -104,6 +104,12 @@ struct Weights {
     close: u64,
     change: u64,
     strangers: u64,
+    /// How many of the youngest tickets are mostly called about.
+    reach: u64,
+    /// Whether no call names a cost.
+    is_free: bool,
+    /// Whether all keys have one place in the core's table.
+    are_keys_crowded: bool,
 }
 
 impl Weights {
@@ -121,8 +127,59 @@ impl Weights {
             change: weight(3),
             strangers: weight(3),
             keys: 1 + dice.below(5),
+            reach: 12,
+            is_free: false,
+            are_keys_crowded: false,
         }
     }
+
+    /// Hardly any of what is rare, so that most calls are such as nearly all are.
+    fn usual(dice: &mut impl Dice) -> Self {
+        let mut seldom = |most: u64| if dice.one_in(3) { 1 + dice.below(most) } else { 0 };
+        Self {
+            timeouts: seldom(1),
+            abort: seldom(2),
+            cooldown: seldom(1),
+            reset: seldom(1),
+            close: seldom(1),
+            change: seldom(2),
+            strangers: seldom(1),
+            keyed: dice.below(5),
+            step: 4 + dice.below(10),
+            release: 4 + dice.below(10),
+            keys: 1 + dice.below(60),
+            reach: 4 + dice.below(40),
+            is_free: true,
+            are_keys_crowded: dice.one_in(2),
+        }
+    }
+}
+
+/// A configuration in which little is rare: no costs, no longest wait, few pacers, and a queue.
+fn usual_config(dice: &mut impl Dice) -> model::Config {
+    let mut scope = |most: u64| {
+        let pacers = if dice.one_in(3) { limits(dice, 1).pacers } else { Vec::new() };
+        let max_concurrent = (!dice.one_in(4)).then(|| 1 + dice.below(most) as u32);
+        model::Limits { max_concurrent, pacers }
+    };
+    let client = scope(5);
+    let providers = vec![scope(3), scope(8), scope(3), scope(1), scope(2)];
+    model::Config {
+        max_queued: dice.below(40) as u32,
+        hand_off: (1 + dice.below(40)) * MS,
+        max_wait: None,
+        units: 1,
+        client,
+        providers: providers.into_iter().take(1 + dice.below(5) as usize).collect(),
+        template: dice.one_in(8).then(|| limits(dice, 1)),
+    }
+}
+
+/// The n-th of those keys that the core's table has in its first place, whatever its size: what somebody would choose
+/// who has read how it scatters them.
+fn crowded(n: u64) -> u64 {
+    let mixed = n.wrapping_mul(0xf1de_83e1_9937_733d);
+    mixed ^ mixed >> 32
 }
 
 fn call(dice: &mut impl Dice, pair: &Pair, config: &model::Config, weights: &Weights) -> Call {
@@ -141,7 +198,7 @@ fn call(dice: &mut impl Dice, pair: &Pair, config: &model::Config, weights: &Wei
     let scope = (!dice.one_in(3)).then_some(provider);
     // Mostly one of the younger tickets, which are still there; sometimes one long gone.
     let tickets = pair.tickets();
-    let range = if dice.one_in(8) { tickets.max(1) } else { tickets.clamp(1, 12) };
+    let range = if dice.one_in(8) { tickets.max(1) } else { tickets.clamp(1, weights.reach) };
     let back = dice.below(range);
     let ticket = (tickets > 0).then(|| tickets - 1 - back);
     match ticket {
@@ -182,14 +239,17 @@ fn new_limits(dice: &mut impl Dice, config: &model::Config) -> model::Limits {
 
 fn request(dice: &mut impl Dice, config: &model::Config, weights: &Weights, provider: u32) -> model::Request {
     let mut costs = Vec::new();
-    for _ in 0..dice.below(3) {
+    for _ in 0..if weights.is_free { 0 } else { dice.below(3) } {
         let known = u64::from(config.units) + u64::from(dice.one_in(40));
         let unit = dice.below(known) as u16;
         costs.push((unit, if dice.one_in(30) { HUGE } else { dice.below(8) }));
     }
     model::Request {
         provider: if dice.one_in(60) { NAMES - 1 } else { provider },
-        key: (dice.below(4) < weights.keyed).then(|| dice.below(weights.keys)),
+        key: (dice.below(4) < weights.keyed).then(|| {
+            let key = dice.below(weights.keys);
+            if weights.are_keys_crowded { crowded(key) } else { key }
+        }),
         costs,
         timeout: (dice.below(4) < weights.timeouts).then(|| match dice.below(10) {
             0 => u64::MAX,
@@ -217,6 +277,11 @@ pub(crate) struct Totals(pub(crate) [u64; 3]);
 impl Setting {
     pub(crate) fn draw(dice: &mut impl Dice) -> Self {
         Self { config: config(dice), weights: Weights::draw(dice) }
+    }
+
+    /// One of those in which most calls are usual ones, with a queue that they go through.
+    pub(crate) fn usual(dice: &mut impl Dice) -> Self {
+        Self { config: usual_config(dice), weights: Weights::usual(dice) }
     }
 
     /// Makes one call after the other, compares everything after each, and lets all go in the end.

@@ -24,7 +24,7 @@ impl SlidingLog {
     /// The running total before the window, of which an entry has left it.
     #[inline(never)]
     fn before_live(&self, now: Instant) -> u64 {
-        self.dead(now).checked_sub(1).map_or(self.before, |last| self.entries[last].through)
+        self.through_before(self.dead(now))
     }
 
     /// When `excess` of what is in the window has left it; `None` if entries do not hold that much.

@@ -1,0 +1,287 @@
+//! The usual way of the three calls that every operation makes: a request, a step, a release.
+//!
+//! Nearly always time does nothing by itself, the provider is the configuration's, and none of what is rare is
+//! asked for: no cost, no timeout, no key that others have. Then a call is a few lines in a row, and what may
+//! still be to do at its end, to pace a start or to judge a provider, is done by another function that ends
+//! it: so the registers need not be put by. Each of these either does all, or says no before it has changed
+//! anything; then the call goes the long way, which knows every case.
+//!
+//! Owns: which cases are usual. Lacks all decisions: those are [`verdict`](crate::verdict)'s, here too.
+
+use super::{Admitted, Coordinator, Request};
+use crate::queue::{Front, NIL, Rank, Scattered};
+use crate::verdict::{Verdict, held_whoever_asks, judge, judge_at_once};
+use crate::{Event, Instant, Side, TicketId};
+
+/// What is still to be done when a newcomer is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Further {
+    Nothing,
+    /// Its provider is to be judged.
+    Judge,
+    /// It has started, and its provider's pacers are to hear of that.
+    Pace,
+    /// The client's too.
+    PaceBoth,
+}
+
+impl Coordinator {
+    /// A newcomer to a provider of the configuration, which has at most one key that nobody else has, starts at
+    /// once or waits without a deadline.
+    #[inline(always)]
+    pub(super) fn admit_plainly(
+        &mut self,
+        request: &Request<'_>,
+        now: Instant,
+    ) -> Option<(Admitted, Further)> {
+        if self.asks_more || !request.costs.is_empty() || request.timeout.is_some() {
+            return None;
+        }
+        let place = request.provider.0;
+        let scope = self.providers.kept_mut(place)?;
+        let key = request.key.map(Scattered::of);
+        if held_whoever_asks(&self.client, Side::Client).is_some() {
+            if !request.may_wait || self.is_queue_full() {
+                return None;
+            }
+            let (index, slot) = self.queue.create_plainly(place, key, now)?;
+            slot.wait(Instant::NEVER);
+            let ticket = slot.ticket(index);
+            self.seen = now;
+            let further = if self.queue.join(index, place) { Further::Judge } else { Further::Nothing };
+            return Some((Admitted::Queued(ticket), further));
+        }
+        let may_go = judge_at_once(&self.client, Side::Client, now) == Some(Verdict::Go)
+            && judge_at_once(scope, Side::Provider, now) == Some(Verdict::Go)
+            && self.queue.front(place) == NIL
+            && !self.ready.may_have_any();
+        if !may_go || !request.may_start {
+            return None;
+        }
+        let (index, slot) = self.queue.create_plainly(place, key, now)?;
+        slot.run(now, self.starts);
+        let ticket = slot.ticket(index);
+        self.seen = now;
+        self.starts += 1;
+        self.client.run();
+        scope.run();
+        // (A provider that was never removed is never at rest: nothing is to be noted of it.)
+        let further = if self.client.is_paced() {
+            Further::PaceBoth
+        } else if scope.is_paced() {
+            Further::Pace
+        } else {
+            Further::Nothing
+        };
+        Some((Admitted::Started(ticket), further))
+    }
+
+    /// What is still to be done after a request.
+    #[inline(always)]
+    pub(super) fn do_further(&mut self, further: Further, place: u32, now: Instant) {
+        match further {
+            Further::Nothing => self.end_call(),
+            Further::Judge => self.judge_and_conclude(place, now),
+            Further::Pace => self.pace_newcomer(place, now),
+            Further::PaceBoth => self.pace_newcomer_everywhere(place, now),
+        }
+    }
+
+    /// A ticket that is granted starts.
+    #[inline(always)]
+    pub(super) fn start_plainly(&mut self, ticket: TicketId, now: Instant) -> bool {
+        if now >= self.quiet_before {
+            return false;
+        }
+        let Some((index, provider)) = self.queue.granted(ticket) else { return false };
+        let Some(scope) = self.providers.configured_mut(provider) else { return false };
+        self.queue.slot_mut(index).run(now, self.starts);
+        let is_only = self.hand_off.remove_only(index);
+        self.seen = now;
+        self.starts += 1;
+        self.client.run_granted();
+        scope.run_granted();
+        if !is_only || self.client.is_paced() || scope.is_paced() {
+            self.pace_granted(index, provider, is_only, now);
+        } else if self.queue.is_of_interest(provider) {
+            self.judge_and_conclude(provider, now);
+        } else {
+            self.end_call();
+        }
+        true
+    }
+
+    /// A ticket that runs is over; says where its provider is.
+    ///
+    /// `FAR`: whether to look further than at the table for its key.
+    #[inline(always)]
+    pub(super) fn settle_plainly<const FAR: bool>(&mut self, ticket: TicketId, now: Instant) -> Option<u32> {
+        if now >= self.quiet_before {
+            return None;
+        }
+        let running = self.queue.running(ticket)?;
+        let scope = self.providers.configured_mut(running.provider)?;
+        if self.client.hears_of_ends() || scope.hears_of_ends() {
+            return None;
+        }
+        self.queue.forget_running::<FAR>(&running)?;
+        self.seen = now;
+        self.client.running -= 1;
+        scope.running -= 1;
+        Some(running.provider)
+    }
+
+    /// A ticket whose key is not the first in its chain is over, or one goes away that does not run: mostly it waits
+    /// behind others, whom that is nothing to.
+    #[inline(never)]
+    pub(super) fn leave_or_settle(&mut self, ticket: TicketId, now: Instant) {
+        if now < self.quiet_before {
+            if let Some(place) = self.settle_plainly::<true>(ticket, now) {
+                return self.go_on(place, now);
+            }
+            // (Whoever waits for the client's pacers may go as time passes, whatever this call is about.)
+            if !self.client.is_paced() && self.queue.leave_plainly::<false>(ticket).is_some() {
+                self.seen = now;
+                return self.end_call();
+            }
+        }
+        self.leave_first(ticket, now);
+    }
+
+    /// Or the first of its line goes away, and the next is to be judged.
+    #[inline(never)]
+    fn leave_first(&mut self, ticket: TicketId, now: Instant) {
+        if now < self.quiet_before && !self.client.is_paced() {
+            if let Some(place) = self.queue.leave_plainly::<true>(ticket) {
+                self.seen = now;
+                return self.judge_and_conclude(place, now);
+            }
+        }
+        self.release_otherwise(ticket, now);
+    }
+
+    /// The end of a call in which a call of this provider has ended.
+    #[inline(always)]
+    pub(super) fn go_on(&mut self, place: u32, now: Instant) {
+        if self.queue.is_of_interest(place) {
+            return self.judge_and_conclude(place, now);
+        }
+        if self.ready.may_have_any() && held_whoever_asks(&self.client, Side::Client).is_none() {
+            return self.grant_next(now);
+        }
+        self.end_call();
+    }
+
+    /// Where somebody may go, if the client lets it: grants the first of the ready, and then whoever else may go.
+    #[inline(never)]
+    fn grant_next(&mut self, now: Instant) {
+        let Some((place, seq)) = self.grant_plainly(now) else {
+            return self.grant_each_due_and_end(now);
+        };
+        if held_whoever_asks(&self.client, Side::Client).is_none() {
+            return self.sort_and_go_on(place, seq, now);
+        }
+        if seq < u64::MAX {
+            self.ready.set(place, seq);
+        } else {
+            self.ready.leave(place);
+        }
+        self.end_call();
+    }
+
+    #[inline(never)]
+    fn sort_and_go_on(&mut self, place: u32, seq: u64, now: Instant) {
+        self.ready.set(place, seq);
+        self.grant_each_due_and_end(now);
+    }
+
+    #[inline(never)]
+    fn grant_each_due_and_end(&mut self, now: Instant) {
+        self.grant_each_due(NIL, now);
+        self.end_call();
+    }
+
+    /// Grants the first of those that are ready; says by whom that one's provider is to be sorted from now on, by the
+    /// largest number if it is not ready any more. `None`, and nothing is changed, if that is not all there is to it.
+    #[inline(always)]
+    fn grant_plainly(&mut self, now: Instant) -> Option<(u32, u64)> {
+        if judge_at_once(&self.client, Side::Client, now) != Some(Verdict::Go) || !self.events.is_empty() {
+            return None;
+        }
+        let place = self.ready.take_note_of_first()?;
+        let scope = self.providers.get_mut(place)?;
+        if self.client.hears_of_grants() || scope.hears_of_grants() || self.hand_off.has_any() {
+            return None;
+        }
+        scope.granted += 1;
+        // As it will be when this one is granted.
+        let verdict = judge_at_once(scope, Side::Provider, now);
+        let taken = verdict.and_then(|verdict| self.queue.take_first_plainly(place, verdict == Verdict::Go));
+        let Some((index, seq)) = taken else {
+            scope.granted -= 1;
+            return None;
+        };
+        self.client.granted += 1;
+        let halvings = self.client.halvings.max(scope.halvings);
+        let (ticket, due) = self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
+        self.note_instant(due);
+        self.events.push(Event::Granted(ticket));
+        Some((place, seq))
+    }
+
+    /// The pacers hear of a start that nobody saw granted.
+    #[inline(never)]
+    fn pace_newcomer(&mut self, place: u32, now: Instant) {
+        self.providers[place].pace(self.queue.ask_of_newcomer(), now);
+        self.end_call();
+    }
+
+    #[inline(never)]
+    fn pace_newcomer_everywhere(&mut self, place: u32, now: Instant) {
+        let ask = self.queue.ask_of_newcomer();
+        self.client.pace_if_any(ask, now);
+        self.providers[place].pace_if_any(ask, now);
+        self.conclude(now);
+    }
+
+    /// The pacers hear of the start of a ticket that was granted, and if it was not the only one, the other grants.
+    #[inline(never)]
+    fn pace_granted(&mut self, index: u32, place: u32, was_only: bool, now: Instant) {
+        let scope = &mut self.providers[place];
+        if !was_only || self.client.is_paced() || scope.has_costs() {
+            return self.pace_granted_everywhere(index, place, was_only, now);
+        }
+        scope.pace(self.queue.ask(index), now);
+        let Front { index, rank, is_fleeting } = self.queue.front_of(place);
+        if is_fleeting || rank == Rank::Timed {
+            return self.judge_and_conclude(place, now);
+        }
+        // Nobody else may go since; and nobody of this one, mostly, before some time has passed.
+        if rank == Rank::Held && index != NIL {
+            let verdict = judge(scope, Side::Provider, self.queue.ask(index), now);
+            if self.sort_held(place, index, verdict) == Rank::Ready {
+                return self.conclude(now);
+            }
+        }
+        self.end_call();
+    }
+
+    #[inline(never)]
+    fn pace_granted_everywhere(&mut self, index: u32, place: u32, was_only: bool, now: Instant) {
+        if !was_only {
+            self.hand_off.remove(self.queue.slab_mut(), index);
+        }
+        let ask = self.queue.ask(index);
+        self.client.pace_granted(ask, now);
+        self.providers[place].pace_granted(ask, now);
+        self.judge_if_of_interest(place, now);
+        self.pass_time_to(now);
+        self.conclude(now);
+    }
+
+    #[inline(never)]
+    fn judge_and_conclude(&mut self, place: u32, now: Instant) {
+        self.judge_provider(place, now);
+        self.conclude(now);
+    }
+}
