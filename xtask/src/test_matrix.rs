@@ -70,7 +70,8 @@ fn matrix() -> Vec<Row> {
             ],
         )
         .quick(),
-        Row::new("rt", "the async layer on its own", [Step::test("-p admission-rt")]).quick(),
+        Row::new("rt", "the async layer on its own", [Step::test("-p admission-rt --features timerfd")])
+            .quick(),
         Row::new("testing", "the virtual clock and its executor", [Step::test("-p admission-testing")])
             .quick(),
         Row::new(
@@ -79,7 +80,11 @@ fn matrix() -> Vec<Row> {
             [Step::test("--release -p admission-sim")],
         )
         .quick(),
-        Row::new("tokio adapter", "timers and the death of a runtime", [Step::test("-p admission-tokio")]),
+        Row::new(
+            "tokio adapter",
+            "timers and the death of a runtime",
+            [Step::test("-p admission-tokio --features precise")],
+        ),
         Row::new("smol adapter", "timers without a task or an executor", [Step::test("-p admission-smol")]),
         Row::new(
             "async-std adapter",

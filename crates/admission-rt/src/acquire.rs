@@ -97,7 +97,7 @@ pub(crate) struct Admit {
 }
 
 impl Admit {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new<R: Runtime>(call: Call<R>) -> Self {
         let Call { shared, provider, key, timeout, mut rare, .. } = call;
         let millis = Millis::new(timeout);
@@ -155,24 +155,51 @@ impl Admit {
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
-        if let Some(permit) = self.take_over() {
-            return Poll::Ready(Ok(permit));
+        match self.stage {
+            Stage::Lazy { .. } => self.poll_plain(host, cx),
+            Stage::LazyKey { .. } => self.poll_first(host, cx),
+            _ => self.poll_again(host, cx),
         }
+    }
+
+    /// A poll that submits a call without a key, unless there is a ticket for it.
+    #[inline(never)]
+    fn poll_plain(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
+        match self.take_over() {
+            Some(permit) => Poll::Ready(Ok(permit)),
+            None => self.poll_first(host, cx),
+        }
+    }
+
+    /// A poll that submits the call.
+    #[inline(never)]
+    fn poll_first(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
         // Looked at before submitting, and once more right before a start (rules W3, S3).
-        let is_new = matches!(self.stage, Stage::Lazy { .. } | Stage::LazyKey { .. });
-        if is_new && !(self.extras.0.is_some() && self.is_aborted()) {
-            let mut told = None;
-            let heard = if self.is_likely_to_wait() {
-                self.submit_and_sit(host, cx, &mut told)
-            } else {
-                self.submit(&mut told)
-            };
-            return match heard {
-                Heard::Start(likeness) => self.started(likeness),
-                heard => self.poll_at_length(heard, told, host, cx),
-            };
+        if self.extras.0.is_some() && self.is_aborted() {
+            return self.poll_again(host, cx);
         }
-        self.poll_again(host, cx)
+        if self.is_likely_to_wait() {
+            return self.poll_and_sit(host, cx);
+        }
+        let mut told = None;
+        let (heard, unwind) = self.submit_and(|request| request, &mut told, |_, _| Heard::Unsettled);
+        let heard = self.go_on(heard, &mut told, unwind);
+        self.answer(heard, &mut told, host, cx)
+    }
+
+    #[inline(always)]
+    fn answer(
+        &mut self,
+        heard: Heard,
+        told: &mut Option<Told>,
+        host: &'static Host,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Permit, Rejected>> {
+        match heard {
+            Heard::Start(likeness) => self.started(likeness),
+            Heard::Settled => Poll::Pending,
+            heard => self.poll_at_length(heard, told, host, cx),
+        }
     }
 
     /// A poll that does not submit, or must not.
@@ -195,10 +222,8 @@ impl Admit {
             }
         }
         let mut told = None;
-        match self.step(cx.waker(), &mut told) {
-            Heard::Start(likeness) => self.started(likeness),
-            heard => self.poll_at_length(heard, told, host, cx),
-        }
+        let heard = self.step(cx.waker(), &mut told);
+        self.answer(heard, &mut told, host, cx)
     }
 
     /// The rest of a poll in which the call does not start by its first turn.
@@ -206,7 +231,7 @@ impl Admit {
     fn poll_at_length(
         &mut self,
         mut heard: Heard,
-        mut told: Option<Told>,
+        told: &mut Option<Told>,
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
@@ -217,7 +242,7 @@ impl Admit {
             }
             // Whose alarm, and a clone of the waker: foreign code, so between two turns.
             heard = match (host.current)() {
-                Some(runtime) => self.sit(host, cx.waker().clone(), runtime, &mut told),
+                Some(runtime) => self.sit(host, cx.waker().clone(), runtime, told),
                 None => Heard::NoRuntime,
             };
             if heard == Heard::Settled {
@@ -229,7 +254,7 @@ impl Admit {
         }
         match heard {
             Heard::Start(likeness) => self.started(likeness),
-            Heard::Refused => Poll::Ready(Err(self.refused(told))),
+            Heard::Refused => Poll::Ready(Err(self.refused(told.take()))),
             Heard::NoRuntime => {
                 self.finish();
                 Poll::Ready(Err(Rejected::NoRuntime))
@@ -246,40 +271,36 @@ impl Admit {
             && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
     }
 
-    /// The first turn: asks the machine.
-    #[inline]
-    fn submit(&mut self, told: &mut Option<Told>) -> Heard {
-        let (heard, unwind) = self.submit_and(|request| request, told, |_, _| Heard::Unsettled);
-        self.go_on(heard, told, unwind)
-    }
-
     /// The first turn of a call that will most likely have to wait, and the last until it is granted. Whose
     /// alarm, and a clone of the waker, are foreign code, and come before it.
     #[inline(never)]
-    fn submit_and_sit(&mut self, host: &'static Host, cx: &Context<'_>, told: &mut Option<Told>) -> Heard {
-        let Some(runtime) = (host.current)() else { return self.submit(told) };
-        let mut waker = Some(cx.waker().clone());
+    fn poll_and_sit(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
+        let mut told = None;
+        let runtime = (host.current)();
+        let mut waker = runtime.is_some().then(|| cx.waker().clone());
         let mut booked = Booked::Done;
         let (heard, mut unwind) = self.submit_and(
             |request| request,
-            told,
+            &mut told,
             |state, ticket| {
-                // It may have been granted in this very call (rule E4), and then a step starts it.
-                if state.core.state(ticket) != Some(TicketState::Queued) {
-                    return Heard::Unsettled;
+                match runtime {
+                    // It may have been granted in this very call (rule E4), and then a step starts it.
+                    Some(runtime) if state.core.state(ticket) == Some(TicketState::Queued) => {
+                        waker = state.sit(ticket, waker.take(), runtime, &mut booked);
+                        Heard::Settled
+                    }
+                    _ => Heard::Unsettled,
                 }
-                (waker, booked) = state.sit(ticket, waker.take(), runtime);
-                Heard::Settled
             },
         );
         let has_alarm = self.shared.as_ref().is_none_or(|shared| shared.make(host, booked));
         unwind.catch(|| drop(waker));
-        let heard = self.go_on(heard, told, unwind);
-        if has_alarm { heard } else { Heard::NoRuntime }
+        let heard = self.go_on(heard, &mut told, unwind);
+        self.answer(if has_alarm { heard } else { Heard::NoRuntime }, &mut told, host, cx)
     }
 
     /// Asks the machine, and notes what it says; `wait` says how a call is settled that has to wait.
-    #[inline]
+    #[inline(always)]
     fn submit_and(
         &mut self,
         how: impl for<'a> FnOnce(Request<'a>) -> Request<'a>,
@@ -293,6 +314,7 @@ impl Admit {
             _ => return (Heard::Refused, Unwind::new()),
         };
         let Some(shared) = shared else { return (Heard::Refused, Unwind::new()) };
+        let is_keyed = key.is_some();
         let mut request = Request::new(provider);
         request.key = key;
         request.timeout = millis.get();
@@ -308,13 +330,13 @@ impl Admit {
         // of those whom this turn wakes panics.
         shared.turn_timed(|state, time| match state.request(&mut request, time) {
             Ok(Admitted::Started(ticket)) => {
-                *stage = Stage::Waiting { provider, ticket };
+                *stage = Stage::Waiting { provider, ticket, is_keyed };
                 let likeness = state.likeness(&request, time);
                 shared.batons.open(state, likeness);
                 Heard::Start(likeness)
             }
             Ok(Admitted::Queued(ticket)) => {
-                *stage = Stage::Waiting { provider, ticket };
+                *stage = Stage::Waiting { provider, ticket, is_keyed };
                 let now = state.time_of(time);
                 if let Some(long_waits) = &mut state.long_waits {
                     long_waits.note(ticket, &state.core, now);
@@ -332,8 +354,10 @@ impl Admit {
     /// A later poll: one turn, and no more if nothing changed.
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
         let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
-        let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
-            let now = state.read_time(time);
+        let untimed = stage.untimed();
+        let may_start = |state: &State| untimed.is_some_and(|ticket| state.may_start_untimed(ticket));
+        let ((heard, old), mut unwind) = shared.turn_timed_unless(may_start, |state, time| {
+            let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
                 if state.waiters.keeps(ticket, waker) { Heard::Settled } else { Heard::Unsettled }
             })
@@ -357,7 +381,7 @@ impl Admit {
         let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
             let now = state.read_time(time);
             stage.step(state, now, told, |state, ticket| {
-                (waker, booked) = state.sit(ticket, waker.take(), runtime);
+                waker = state.sit(ticket, waker.take(), runtime, &mut booked);
                 Heard::Settled
             })
         });
@@ -410,7 +434,7 @@ impl Admit {
     }
 
     /// The ticket of a call like this one that has just ended, if it was left (see [`crate::baton`]).
-    #[inline]
+    #[inline(always)]
     fn take_over(&mut self) -> Option<Permit> {
         let (Stage::Lazy { provider, .. }, None, Some(shared)) = (&self.stage, &self.extras.0, &self.shared)
         else {
@@ -422,13 +446,16 @@ impl Admit {
         Some(Permit::new(self.shared.take()?, ticket, likeness, Extras(None)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn started(&mut self, likeness: Likeness) -> Poll<Result<Permit, Rejected>> {
-        self.start(likeness).map_or(Poll::Pending, |permit| Poll::Ready(Ok(permit)))
+        match self.start(likeness) {
+            Some(permit) => Poll::Ready(Ok(permit)),
+            None => Poll::Pending,
+        }
     }
 
     /// The call starts: nothing of the wait is left but what the permit needs (rule I3).
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, likeness: Likeness) -> Option<Permit> {
         let Stage::Waiting { ticket, .. } = self.stage else { return None };
         if let Some(rare) = &mut self.extras.0 {

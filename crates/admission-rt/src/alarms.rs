@@ -88,9 +88,26 @@ pub(crate) struct Move {
 
 pub(crate) struct Alarms {
     entries: Vec<Entry>,
+    /// Where all stood when they were last looked at.
+    standing: Standing,
     made: u64,
     /// Whether an alarm is dead and its callers have not all been told.
     any_lost: bool,
+}
+
+/// When those alarms ring that somebody counts on, if none of them had to move. Kept so that a turn need not look at
+/// each: [`Standing::ANYHOW`] once an alarm or the count of its callers has changed in a way that matters.
+#[derive(Clone, Copy)]
+struct Standing {
+    first: Instant,
+    last: Instant,
+}
+
+impl Standing {
+    /// It has to be looked at each of them.
+    const ANYHOW: Self = Self { first: Instant::ZERO, last: Instant::NEVER };
+    /// There is none.
+    const NONE: Self = Self { first: Instant::NEVER, last: Instant::ZERO };
 }
 
 struct Entry {
@@ -109,7 +126,7 @@ struct Entry {
 
 impl Alarms {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), made: 0, any_lost: false }
+        Self { entries: Vec::new(), standing: Standing::ANYHOW, made: 0, any_lost: false }
     }
 
     /// Counts a caller in, in place of wherever it was booked before.
@@ -119,6 +136,9 @@ impl Alarms {
         let mut entries = self.entries.iter_mut().enumerate();
         match entries.find(|(_, entry)| entry.runtime == runtime && !entry.dead) {
             Some((place, entry)) => {
+                if entry.waiting == 0 {
+                    self.standing = Standing::ANYHOW;
+                }
                 entry.waiting += 1;
                 *booking = Booking::counted(place);
                 Booked::Done
@@ -131,6 +151,7 @@ impl Alarms {
     #[inline(never)]
     fn book_first(&mut self, booking: &mut Booking, runtime: RuntimeId) -> Booked {
         self.made += 1;
+        self.standing = Standing::ANYHOW;
         let entry = Entry {
             runtime,
             number: self.made,
@@ -165,6 +186,9 @@ impl Alarms {
         if booking.is_counted() {
             if let Some(entry) = booking.place().and_then(|place| self.entries.get_mut(place)) {
                 entry.waiting -= 1;
+                if entry.waiting == 0 {
+                    self.standing = Standing::ANYHOW;
+                }
             }
             *booking = booking.resting();
         }
@@ -179,6 +203,7 @@ impl Alarms {
         *booking = place.map_or(Booking::NONE, Booking::counted);
         if let Some(place) = place {
             self.entries[place].waiting += 1;
+            self.standing = Standing::ANYHOW;
         }
     }
 
@@ -228,6 +253,7 @@ impl Alarms {
 
     /// Remembers how far the tickets have been told, or that everybody has been.
     pub(crate) fn told(&mut self, booking: Booking, told: usize, all: bool) {
+        self.standing = Standing::ANYHOW;
         if let Some(entry) = booking.place().and_then(|place| self.entries.get_mut(place)) {
             debug_assert!(!all || entry.waiting == 0, "a booking that is in no table");
             entry.told = told;
@@ -249,18 +275,34 @@ impl Alarms {
         self.entries.iter().any(|entry| entry.must_move(now, wanted))
     }
 
-    /// Whether anybody counts on an alarm or one is set, and whether one must move.
+    /// Whether anybody counts on an alarm or one is set, and whether one must move. Notes where they stand.
+    pub(crate) fn look(&mut self, now: Instant, wanted: Wanted) -> (bool, bool) {
+        let mut standing = Standing::NONE;
+        let (mut are_of_use, mut must_move) = (false, false);
+        for entry in &self.entries {
+            are_of_use |= entry.is_of_use();
+            must_move |= entry.must_move(now, wanted);
+            if entry.waiting > 0 && entry.is_at_hand() {
+                standing.first = standing.first.min(entry.armed);
+                standing.last = standing.last.max(entry.armed);
+            }
+        }
+        self.standing = if must_move { Standing::ANYHOW } else { standing };
+        (are_of_use, must_move)
+    }
+
+    /// Whether no alarm must move for as long as calls wait, as it is known before it is looked at each: it is `now`, and
+    /// `wanted` says from when on any is wanted.
     #[inline]
-    pub(crate) fn look(&self, now: Instant, wanted: Wanted) -> (bool, bool) {
-        self.entries.iter().fold((false, false), |(are_of_use, must_move), entry| {
-            (are_of_use | entry.is_of_use(), must_move | entry.must_move(now, wanted))
-        })
+    pub(crate) fn stay(&self, now: Instant, wanted: impl FnOnce() -> Instant) -> bool {
+        now < self.standing.first && self.standing.last <= wanted()
     }
 
     /// Takes out an alarm that must move, as already moved: if it rings while it is being armed,
     /// that is noted here and not lost.
     pub(crate) fn take_move(&mut self, now: Instant, wanted: Wanted) -> Option<Move> {
         let place = self.entries.iter().position(|entry| entry.must_move(now, wanted))?;
+        self.standing = Standing::ANYHOW;
         let entry = &mut self.entries[place];
         let alarm = entry.alarm.take()?;
         entry.armed = entry.target(wanted);
@@ -275,6 +317,7 @@ impl Alarms {
             return Some(alarm);
         };
         entry.alarm = Some(alarm);
+        self.standing = Standing::ANYHOW;
         if dead {
             self.lose(number);
         }
@@ -286,7 +329,9 @@ impl Alarms {
         std::mem::take(&mut self.entries).into_iter().filter_map(|entry| entry.alarm)
     }
 
+    /// An alarm about which something is about to change.
     fn entry(&mut self, number: u64) -> Option<&mut Entry> {
+        self.standing = Standing::ANYHOW;
         self.entries.iter_mut().find(|e| e.number == number)
     }
 }
@@ -316,7 +361,13 @@ impl Entry {
         let is_past = self.armed <= now && now < target;
         let is_for_nobody = target == Instant::NEVER && !(self.waiting > 0 && wanted.is_any_queued);
         let is_needless = is_for_nobody && self.armed < Instant::NEVER;
-        (is_too_late || is_past || is_needless) && !self.dead && self.alarm.is_some()
+        (is_too_late || is_past || is_needless) && self.is_at_hand()
+    }
+
+    /// Whether it can be moved.
+    #[inline]
+    fn is_at_hand(&self) -> bool {
+        !self.dead && self.alarm.is_some()
     }
 }
 

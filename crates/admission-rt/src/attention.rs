@@ -112,9 +112,30 @@ impl State {
         )
     }
 
-    /// Whether nobody is to be woken, and no alarm to be armed, when there are no events. Notes at once if
-    /// alarms have become of no use.
+    /// Whether nobody is to be woken, and no alarm to be armed, when there are no events, as far as that is seen
+    /// at a glance: there is nothing to see to but the machine, or a queue whose alarms stand well. In a turn that could
+    /// do without the time nothing is due, now or later.
     #[inline]
+    pub(crate) fn is_calm(&self, is_anything_due: bool) -> bool {
+        !self.attention.is_needed() || (!self.attention.is_unusual() && self.may_alarms_stay(is_anything_due))
+    }
+
+    #[inline]
+    fn may_alarms_stay(&self, is_anything_due: bool) -> bool {
+        debug_assert!(is_anything_due || self.core.poll_timeout().is_none(), "something is due");
+        let timeout = || {
+            let timeout = if is_anything_due { self.core.poll_timeout() } else { None };
+            timeout.unwrap_or(Instant::NEVER)
+        };
+        let may_stay = self.core.counts().queued > 0 && self.alarms.stay(self.time.latest(), timeout);
+        debug_assert!(
+            !may_stay || !self.alarms.must_move(self.time.latest(), self.wanted()),
+            "one must move"
+        );
+        may_stay
+    }
+
+    /// The same by a look at each alarm. Notes at once if they have become of no use.
     pub(crate) fn is_quiet(&mut self) -> bool {
         if !self.attention.has(Attention::ALARMS) {
             return !self.attention.has(Attention::UNTOLD);
@@ -165,16 +186,19 @@ impl State {
         self.waiters.leave(ticket, &mut self.alarms)
     }
 
-    /// The ticket waits: keeps its waker, and books it. Drop what comes back outside the lock.
+    /// The ticket waits: keeps its waker, and books it; notes if that calls for more. Drop what comes back outside
+    /// the lock.
+    #[inline]
     pub(crate) fn sit(
         &mut self,
         ticket: TicketId,
         waker: Option<Waker>,
         runtime: RuntimeId,
-    ) -> (Option<Waker>, Booked) {
+        booked: &mut Booked,
+    ) -> Option<Waker> {
         self.attention.ask_for_alarms();
         let room = self.core.capacity();
-        self.waiters.sit(ticket, waker, runtime, &mut self.alarms, room)
+        self.waiters.sit(ticket, waker, runtime, &mut self.alarms, room, booked)
     }
 
     /// The ticket is granted: its waker, to be woken.

@@ -126,14 +126,14 @@ impl Batons {
         if ticket & ALIKE != 0 {
             return false;
         }
-        let offer = likeness.offer(ticket);
         for place in &self.places {
             let word = place.load(Ordering::Relaxed);
             if word == CLOSED {
                 return false;
             }
             if word & OPEN != 0 {
-                let left = offer.filter(|_| word == likeness.open()).unwrap_or(ticket);
+                let offer = if word == likeness.open() { likeness.offer(ticket) } else { None };
+                let left = offer.unwrap_or(ticket);
                 if place.compare_exchange(word, left, Ordering::Release, Ordering::Relaxed).is_ok() {
                     return true;
                 }

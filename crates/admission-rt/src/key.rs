@@ -296,10 +296,10 @@ mod tests {
         }
     }
 
-    /// How the machine scatters keys over its table, as anybody can read: the highest bits say where.
+    /// How the machine scatters keys over its table, as anybody can read: the highest bits say where. (In the core
+    /// it is `Scattered::of` and `KeyTable::home`.)
     fn place(key: u64) -> usize {
-        let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f_u128;
-        (((wide as u64) ^ ((wide >> 64) as u64)) >> 56) as usize
+        ((key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
     }
 
     // rule E7

@@ -130,6 +130,8 @@ mod snapshot;
 mod stage;
 mod stream;
 mod sync;
+#[cfg(all(feature = "timerfd", any(target_os = "linux", target_os = "android")))]
+mod timer_fd;
 mod unwind;
 mod waiters;
 mod waiting;

@@ -2,17 +2,20 @@
 //!
 //! Owns: the one reading of the clock in a turn, and what says that a turn can do without. To read the
 //! clock costs as much as the rest of an undisturbed call, so a coordinator of whose limits none counts
-//! time does not while nobody waits: then nothing is due, and no stamp of a call is ever told. Lacks any
-//! say about limits: it is careful, and where it is in doubt the clock is read.
+//! time does not while nobody waits: then nothing is due, and no stamp of a call is ever told. And one that waits leaves
+//! without one, where nothing is due, whoever else waits. Lacks any say about limits: it is careful, and where it is in
+//! doubt the clock is read.
 //!
 //! A turn without a reading gives the machine the time of the last one. To the machine that is a call at
 //! which no time has passed (rule T1), and what it decides is the same, as nothing that time changes is
-//! there: no interval, window or cooldown, no deadline, no grant that could be taken back (rule S4), no
+//! there: no interval, window or cooldown, no deadline, no grant but one that starts (rule S4), no
 //! provider that is forgotten some day.
 
 use std::time::Duration;
 
-use admission_core::{Admitted, ChangeError, Instant, ProviderId, Reason, Refusal, Request};
+use admission_core::{
+    Admitted, ChangeError, Instant, ProviderId, Reason, Refusal, Request, TicketId, TicketState,
+};
 
 use crate::runtime::Clock;
 use crate::shared::State;
@@ -77,6 +80,31 @@ impl State {
     pub(crate) fn is_timeless(&self) -> bool {
         let counts = self.core.counts();
         counts.queued == 0 && counts.granted == 0 && !self.attention.needs_clock()
+    }
+
+    /// Whether a ticket may leave without a look at the clock: time alone changes nothing, and the ticket does nothing
+    /// but wait. It has no slot and no key that could come free, and where no limit counts time it is in nobody's way:
+    /// whoever could go was granted in the turn before. So no stamp comes of it.
+    #[inline]
+    pub(crate) fn may_leave_untimed(&self, ticket: TicketId) -> bool {
+        self.is_timeless()
+            || (self.core.counts().granted == 0
+                && !self.attention.needs_clock()
+                && self.core.are_only_grants_timed()
+                && self.core.state(ticket) == Some(TicketState::Queued))
+    }
+
+    /// Whether a granted ticket of which nobody is told when it started may start without a look at the clock: time alone
+    /// takes grants back at most, and there is no other. This one starts in time, however late (rule S4).
+    ///
+    /// The machine is asked, too: what a cooldown held back may have yet to be granted, though the last reading says that
+    /// it is over. Not all who read the clock let time pass.
+    #[inline]
+    pub(crate) fn may_start_untimed(&self, ticket: TicketId) -> bool {
+        self.core.counts().granted == 1
+            && !self.attention.needs_clock()
+            && self.core.are_only_grants_timed()
+            && self.core.state(ticket) == Some(TicketState::Granted)
     }
 
     /// The time of a turn that must know it.

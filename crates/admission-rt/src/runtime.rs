@@ -3,7 +3,8 @@
 //! Owns: the contract between the coordinator and a runtime. Lacks, on purpose: `sleep` and
 //! `block_on`. Futures own no timer; the shared state holds one alarm per runtime that has callers
 //! waiting, and decides by its own clock what an alarm only wakes it for (rule T3). Where a runtime's
-//! sleep can be polled anywhere, [`SleepAlarm`] makes an alarm of it.
+//! sleep can be polled anywhere, [`SleepAlarm`] makes an alarm of it; where its reactor watches files, `TimerFd` is a
+//! timer that is one.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use admission_core::Instant;
 pub use crate::bell::Bell;
 pub use crate::clock::SystemClock;
 pub use crate::sleep_alarm::SleepAlarm;
+#[cfg(all(feature = "timerfd", any(target_os = "linux", target_os = "android")))]
+pub use crate::timer_fd::TimerFd;
 
 /// Where a coordinator's time comes from. It is chosen when the coordinator is built (rule T5).
 ///

@@ -1,6 +1,6 @@
 //! The state behind all handles and futures of one coordinator, and the one function that locks it.
 //!
-//! Owns: the lock, the order of a turn, and the arming of alarms. Lacks type parameters, and lacks
+//! Owns: the lock and the order of a turn; what follows one at length is [`follow_up`]'s. Lacks type parameters, and lacks
 //! foreign code under the lock: no wake, no waker's clone or drop, no closure or destructor of a
 //! user's, no adapter. (The clock is the one exception, and says so in its contract.)
 //!
@@ -14,9 +14,10 @@
 //! what they wanted. So an alarm may ring from inside `arm`, and is never armed by two threads in the
 //! wrong order.
 
+mod follow_up;
+
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
@@ -25,7 +26,7 @@ use crate::alarms::{Alarms, Booked, Host};
 use crate::attention::Attention;
 use crate::baton::Batons;
 use crate::bell::Bell;
-use crate::guests::{Guests, Sightings, Target};
+use crate::guests::{Guests, Target};
 use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
@@ -35,42 +36,35 @@ use crate::runtime::{Alarm, Clock};
 use crate::sleep::Sleepers;
 use crate::sync::{self, Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::unwind::{Unwind, quietly};
-use crate::waiters::{Seats, Waiters, Wakes};
-use crate::waiting::{Found, Hook, LongWaits};
+use crate::waiters::{Seats, Waiters};
+use crate::waiting::{Hook, LongWaits};
 use crate::{ChangeError, Limits, Scope, SettleError};
 
 /// How often it is looked whether a turn is over before going to sleep: some tens of microseconds in all, which is
 /// what going to sleep and being woken takes.
 const LOOKS: u32 = 6;
 
-/// So many times one turn sets alarms without delay. Whoever is at it longer has an alarm that rings while it
-/// is being set, by a clock that does not move meanwhile: a coarse one, or one that stands still until this
-/// turn is over.
-const IN_A_ROW: u32 = 8;
-/// Then it is set for this much later at least, and rings when the turn is over.
-const A_LITTLE_LATER: Duration = Duration::from_millis(1);
-
 /// One coordinator.
 ///
 /// What every turn writes lies together, in one line of the caches with the lock as far as it fits: the places beside
 /// the lock too, for which calls come instead. It lies neither with the count of the handles, which other threads
-/// write, nor with what they only read.
+/// write, nor with what they only read; of that, what every call reads comes first.
 #[repr(C, align(64))]
 pub(crate) struct Shared {
     pub(crate) batons: Batons,
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
-    pub(crate) names: Names,
-    pub(crate) guests: Guests,
     pub(crate) keys: Arc<Keys>,
     pub(crate) manner: Manner,
-    /// Who is told when a call has waited long.
-    hook: Option<Hook>,
     /// Whether calls waited when it was last looked: a guess, read without the lock, by which nothing is
     /// decided but what is made ready beforehand.
     has_queue: AtomicBool,
     /// Whether a provider was ever removed. Set in that turn, before anybody hears that it is gone.
     has_removed: sync::AtomicBool,
+    pub(crate) names: Names,
+    pub(crate) guests: Guests,
+    /// Who is told when a call has waited long.
+    hook: Option<Hook>,
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -168,14 +162,24 @@ impl Shared {
     /// the act to ask. It is for the act, too, to ask for attention, if it has begun what needs some.
     #[inline]
     pub(crate) fn turn_timed<T>(&self, act: impl FnOnce(&mut State, &mut Reading<'_>) -> T) -> (T, Unwind) {
+        self.turn_timed_unless(State::is_timeless, act)
+    }
+
+    /// A turn that need not know the time if the state says so.
+    #[inline]
+    pub(crate) fn turn_timed_unless<T>(
+        &self,
+        is_timeless: impl FnOnce(&State) -> bool,
+        act: impl FnOnce(&mut State, &mut Reading<'_>) -> T,
+    ) -> (T, Unwind) {
         let mut state = self.lock();
         let mut time = Reading::new(&self.clock);
-        if !state.is_timeless() {
+        if !is_timeless(&state) {
             time.now();
         }
         let value = act(&mut state, &mut time);
         let event = state.core.poll_event();
-        if event.is_none() && !state.attention.is_needed() {
+        if event.is_none() && state.is_calm(time.read().is_some()) {
             return (value, Unwind::new());
         }
         let unwind = self.see_to_others(state, event, time.read());
@@ -308,7 +312,8 @@ impl Shared {
     /// Lets go of a ticket in whatever state it is: for destructors.
     pub(crate) fn release(&self, ticket: TicketId) {
         quietly(|| {
-            let (waker, unwind) = self.turn_timed(|state, time| {
+            let may_leave = |state: &State| state.may_leave_untimed(ticket);
+            let (waker, unwind) = self.turn_timed_unless(may_leave, |state, time| {
                 let waker = state.leave(ticket);
                 let now = state.time_of(time);
                 state.core.handle_release(ticket, now);
@@ -344,7 +349,7 @@ impl Shared {
             first = state.granted(ticket);
             event = state.core.poll_event();
         }
-        if event.is_some() || !state.is_quiet() {
+        if event.is_some() || !(state.is_calm(true) || state.is_quiet()) {
             return self.follow_up_at_length(state, first, event, now);
         }
         self.note_queue(&state);
@@ -356,87 +361,12 @@ impl Shared {
         unwind
     }
 
-    /// The same for any number, of whom the first is known.
-    #[cold]
-    #[inline(never)]
-    fn follow_up_at_length<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        first: Option<Waker>,
-        mut event: Option<Event>,
-        mut now: Option<Instant>,
-    ) -> Unwind {
-        let mut unwind = Unwind::new();
-        let mut wakes = Wakes::new();
-        wakes.push(first);
-        let mut gone = Sightings::new();
-        let mut long = Vec::new();
-        let mut armed = 0_u32;
-        loop {
-            let may_be_more = state.drain(event.take(), &mut wakes, &mut gone);
-            if let Some(long_waits) = &mut state.long_waits {
-                long.append(&mut long_waits.take());
-            }
-            state.look_around();
-            let wanted = state.wanted();
-            let must_arm = state.alarms.must_move(state.time.latest(), wanted);
-            // Alarms come first; but where others keep them moving, whoever is to be woken does not
-            // wait for that.
-            if may_be_more || (must_arm && armed > 0 && !wakes.is_empty()) {
-                drop(state);
-                self.guests.note(&mut gone);
-                wakes.wake(&mut unwind);
-                self.report(&mut long, &mut unwind);
-                now = None;
-                state = self.lock();
-                continue;
-            }
-            if !must_arm {
-                break;
-            }
-            // Once the lock was let go, the time of the turn may be long ago. Should the clock panic, those
-            // who are to be woken are, all the same, and the alarm is set by the last reading.
-            let latest = state.time.latest();
-            let read = now.take().or_else(|| unwind.catch(|| self.clock.now())).unwrap_or(latest);
-            let Some(mut moved) = state.alarms.take_move(latest, wanted) else { break };
-            state.look_around();
-            drop(state);
-            let least = if armed < IN_A_ROW { Duration::ZERO } else { A_LITTLE_LATER };
-            let delay = moved.until.map(|until| until.saturating_duration_since(read).max(least));
-            let answer = unwind.catch(|| moved.alarm.arm(delay));
-            armed += 1;
-            state = self.lock();
-            let spare = state.alarms.put_back(moved, answer != Some(Ok(())));
-            state.look_around();
-            if spare.is_some() {
-                drop(state);
-                unwind.catch(|| drop(spare));
-                state = self.lock();
-            }
-        }
-        self.note_queue(&state);
-        drop(state);
-        self.guests.note(&mut gone);
-        wakes.wake(&mut unwind);
-        self.report(&mut long, &mut unwind);
-        unwind
-    }
-
     /// Written only when it changes, for others read it all the time.
     #[inline]
     fn note_queue(&self, state: &State) {
         let has_queue = state.core.counts().queued > 0;
         if self.has_queue.load(Relaxed) != has_queue {
             self.has_queue.store(has_queue, Relaxed);
-        }
-    }
-
-    /// Tells of those who have waited long: foreign code, like a wake, and after those.
-    fn report(&self, long: &mut Vec<Found>, unwind: &mut Unwind) {
-        if let (Some(hook), false) = (&self.hook, long.is_empty()) {
-            for waiting in self.in_words(&std::mem::take(long)) {
-                unwind.catch(|| hook(&waiting));
-            }
         }
     }
 

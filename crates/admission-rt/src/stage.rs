@@ -20,7 +20,7 @@ pub(crate) enum Stage {
     /// The same, with a key.
     LazyKey { timeout: Millis, provider: ProviderId, key: u64 },
     /// Submitted. It may wait, be granted or be refused by now: the next step tells.
-    Waiting { provider: ProviderId, ticket: TicketId },
+    Waiting { provider: ProviderId, ticket: TicketId, is_keyed: bool },
     /// The ticket is gone, and its place may be another's by now.
     Ended { provider: ProviderId },
     /// Refused when it was enqueued, or in a poll that ended in another's panic: the next poll will tell.
@@ -44,6 +44,15 @@ pub(crate) enum Heard {
 }
 
 impl Stage {
+    /// The ticket, if nobody is ever told when it started.
+    #[inline]
+    pub(crate) const fn untimed(&self) -> Option<TicketId> {
+        match *self {
+            Self::Waiting { ticket, is_keyed: false, .. } => Some(ticket),
+            _ => None,
+        }
+    }
+
     /// Asks the machine about the ticket, and notes at once if it is gone; `wait` says how a
     /// waiting one is settled. With it comes a waker to be dropped outside the lock.
     pub(crate) fn step(
@@ -53,7 +62,7 @@ impl Stage {
         told: &mut Option<Told>,
         wait: impl FnOnce(&mut State, TicketId) -> Heard,
     ) -> (Heard, Option<Waker>) {
-        let Self::Waiting { provider, ticket } = *self else { return (Heard::Refused, None) };
+        let Self::Waiting { provider, ticket, .. } = *self else { return (Heard::Refused, None) };
         match state.core.step(ticket, now) {
             Step::Wait => (wait(state, ticket), None),
             Step::Start | Step::Running => (Heard::Start(Likeness::NONE), state.leave(ticket)),

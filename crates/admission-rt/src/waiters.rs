@@ -32,9 +32,9 @@ impl Waiters {
         self.wakers.get(ticket.index()).is_some_and(|w| w.as_ref().is_some_and(|w| w.will_wake(waker)))
     }
 
-    /// Keeps a waker, and books the ticket. Drop the old waker outside the lock. `room`: how many
-    /// tickets the machine has room for.
-    #[inline]
+    /// Keeps a waker, and books the ticket; notes if that calls for more. Drop the old waker outside the lock.
+    /// `room`: how many tickets the machine has room for.
+    #[inline(always)]
     pub(crate) fn sit(
         &mut self,
         ticket: TicketId,
@@ -42,13 +42,17 @@ impl Waiters {
         runtime: RuntimeId,
         alarms: &mut Alarms,
         room: usize,
-    ) -> (Option<Waker>, Booked) {
+        booked: &mut Booked,
+    ) -> Option<Waker> {
         let index = ticket.index();
         if self.wakers.len() <= index {
             self.make_room(index + 1, room);
         }
-        let booked = alarms.book(&mut self.bookings[index], runtime);
-        (std::mem::replace(&mut self.wakers[index], waker), booked)
+        match alarms.book(&mut self.bookings[index], runtime) {
+            Booked::Done => {}
+            more => *booked = more,
+        }
+        std::mem::replace(&mut self.wakers[index], waker)
     }
 
     /// As much as the machine has, once, and not up to twice as much.

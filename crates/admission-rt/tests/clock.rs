@@ -149,6 +149,90 @@ fn a_call_that_joins_a_queue_takes_one_turn() {
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
 
+// rules W3, W6, T5: time does nothing by itself, and whoever leaves lets nobody go
+#[test]
+fn who_leaves_a_queue_costs_no_reading_where_nothing_is_due() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one(&world, 1, |p| p.max_concurrent(1));
+    let permit = a.key(1).try_acquire().unwrap();
+    let mut tasks: Vec<_> = (1..5).map(|key| Task::waiting(a.key(key % 2).acquire())).collect();
+    for leaves in [2, 0] {
+        assert_eq!(clock.readings_of(|| drop(tasks.remove(leaves))), 0);
+    }
+    let impatient = Task::waiting(a.admission_timeout(ms(5)).acquire());
+    assert_eq!(clock.readings_of(|| drop(tasks.remove(0))), 1, "a deadline is due some time");
+    assert_eq!(clock.readings_of(|| drop(impatient)), 1, "its own, until it has left");
+    tasks.extend((0..2).map(|_| Task::waiting(a.acquire())));
+    drop(permit);
+    assert_eq!(admission.counts(), counts(0, 2, 1));
+    assert_eq!(clock.readings_of(|| drop(tasks.pop())), 1, "a grant is to be taken back some time");
+    clock.set(1_000);
+    assert_eq!(clock.readings_of(|| drop(tasks.remove(0))), 1, "the next is granted now");
+    clock.set(1_199);
+    assert_eq!(admission.counts(), counts(0, 0, 1));
+    drop(tasks.pop().unwrap().ready().unwrap());
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}
+
+// rules S4, W6, T5: a start in time, however late, and nobody is told when it was
+#[test]
+fn a_grant_without_a_key_starts_without_a_reading_where_nothing_is_due() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one(&world, 1, |p| p);
+    let permit = a.try_acquire().unwrap();
+    let mut tasks: Vec<_> = (0..4).map(|_| Task::waiting(a.acquire())).collect();
+    assert_eq!(clock.readings_of(|| drop(permit)), 1, "a grant has its time");
+    clock.set(10_000);
+    let mut started = None;
+    assert_eq!(clock.readings_of(|| started = Some(tasks.remove(0).ready().unwrap())), 0);
+    let mut impatient = Task::waiting(a.admission_timeout(ms(50)).acquire());
+    drop(started.take());
+    clock.set(10_051);
+    assert_eq!(clock.readings_of(|| started = Some(tasks.remove(0).ready().unwrap())), 1, "a deadline");
+    assert!(impatient.is_woken(), "its time has passed in that turn");
+    assert!(impatient.ready().unwrap_err().is_admission_timeout());
+    let mut keyed = Task::waiting(a.key(1).acquire());
+    drop((started.take(), tasks));
+    assert_eq!(clock.readings_of(|| drop(keyed.ready().unwrap())), 1, "and whoever wants its key is told");
+    // Two grants, of which one is overdue when the other starts.
+    admission.set_limits(|c| c.max_concurrent(2)).unwrap();
+    let permits = [(); 2].map(|()| a.try_acquire().unwrap());
+    let mut tasks = [(); 2].map(|()| Task::waiting(a.acquire()));
+    drop(permits);
+    assert_eq!(admission.counts(), counts(0, 0, 2));
+    clock.set(11_000);
+    assert_eq!(clock.readings_of(|| started = Some(tasks[1].ready().unwrap())), 1);
+    assert_eq!(admission.counts(), counts(1, 1, 0), "taken back");
+    drop(started);
+}
+
+// rules T5, S4: whoever only asks may read the clock, and lets no time pass
+#[test]
+fn who_has_waited_out_a_cooldown_is_granted_at_the_time_of_that_turn() {
+    let world = World::new();
+    let _entered = world.enter();
+    let clock = Arc::<Counting>::default();
+    let builder = world.builder().clock(clock.clone()).provider("a", |p| p.max_concurrent(1));
+    let admission = builder.provider("b", |p| p.max_concurrent(1)).build().unwrap();
+    let [a, b] = ["a", "b"].map(|name| admission.provider(name).unwrap());
+    admission.cooldown("b", ms(10)).unwrap();
+    let permit = a.try_acquire().unwrap();
+    let mut granted = Task::waiting(a.acquire());
+    let mut cooling = [(); 2].map(|()| Task::waiting(b.acquire()));
+    drop(permit);
+    clock.set(150);
+    assert!(!admission.is_closed());
+    clock.set(1_000);
+    let _started = granted.ready().unwrap();
+    assert!(cooling[0].is_woken(), "the cooldown is over, though its alarm is late");
+    clock.set(1_199);
+    assert_eq!(admission.counts(), counts(1, 1, 1));
+    assert_eq!(cooling[0].future.explain().map(|waiting| waiting.is_granted), Some(true));
+    drop(cooling[0].ready().unwrap());
+}
+
 // rule O2: a key's holder is told of with the time of its start
 #[test]
 fn who_has_a_key_has_had_it_since_its_start() {

@@ -81,3 +81,20 @@ fn a_clock_that_panics_as_an_alarm_is_put_in_costs_nobody_else_the_alarm() {
     let _second = Task::waiting(a.admission_timeout(ms(100)).acquire());
     assert_eq!(world.armed(), Some(100));
 }
+
+// rules T5, W5
+#[test]
+fn a_clock_that_panics_as_a_grant_starts_changes_nothing_about_the_grant() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one_at_a_time(&world);
+    let permit = a.try_acquire().unwrap();
+    let mut first = Task::waiting(a.acquire());
+    let _second = Task::waiting(a.admission_timeout(ms(100)).acquire());
+    drop(permit);
+    clock.0.store(1, Ordering::SeqCst);
+    assert!(catch_unwind(AssertUnwindSafe(|| first.poll())).is_err());
+    assert_eq!(clock.0.load(Ordering::SeqCst), 0, "it was the first reading");
+    assert_eq!(admission.counts(), counts(0, 1, 1), "it has not started");
+    drop(first.ready().unwrap());
+}

@@ -51,7 +51,7 @@ enum Call {
     Over,
 }
 
-struct House {
+struct Scene {
     world: Arc<World>,
     admission: Admission,
     p: Provider,
@@ -65,7 +65,7 @@ struct House {
     _entered: Entered,
 }
 
-impl House {
+impl Scene {
     fn new() -> Self {
         let world = World::new();
         let entered = world.enter();
@@ -264,13 +264,13 @@ impl House {
 
 /// Lives through these acts, and says which can follow; checks all ends, too.
 fn live(path: &[Act]) -> Vec<Act> {
-    let mut house = House::new();
+    let mut scene = Scene::new();
     for act in path {
-        house.act(*act);
-        house.check();
+        scene.act(*act);
+        scene.check();
     }
-    let acts = house.acts();
-    house.drain();
+    let acts = scene.acts();
+    scene.drain();
     acts
 }
 

@@ -548,6 +548,17 @@ fn a_call_that_nobody_disturbs_has_no_waker_cloned_long_after_others_waited() {
     *world.when_asked.lock().unwrap() = Some(Box::new(move || note.store(true, Ordering::SeqCst)));
     drop(Task::new(a.acquire()).ready().unwrap());
     assert!(!asked.load(Ordering::SeqCst), "it asks for no runtime, and clones no waker");
+    // The same where the last that waited was granted, and nobody was to be told.
+    let permit = a.try_acquire().unwrap();
+    let queued = a.enqueue();
+    *world.when_asked.lock().unwrap() = None;
+    drop(Task::waiting(a.acquire()));
+    drop(permit);
+    drop(Task::new(queued).ready().unwrap());
+    let note = asked.clone();
+    *world.when_asked.lock().unwrap() = Some(Box::new(move || note.store(true, Ordering::SeqCst)));
+    drop(Task::new(a.acquire()).ready().unwrap());
+    assert!(!asked.load(Ordering::SeqCst), "nobody waits any more");
 }
 
 // rule T5, W5

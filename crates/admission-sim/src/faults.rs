@@ -1,4 +1,4 @@
-//! What was really done to the house, by kind.
+//! What was really done to the coordinator, by kind.
 //!
 //! Owns: the counts and their words. Lacks the deeds.
 

@@ -1,6 +1,6 @@
 //! A small run of the simulator, as a test among others; `cargo xtask sim` runs many more.
 //!
-//! Owns: one look at whether the house stands. Lacks names for what it finds: a failure prints its seed, the
+//! Owns: one look at whether the rules hold. Lacks names for what it finds: a failure prints its seed, the
 //! command to replay it, and a short transcript.
 
 use admission_sim::{Fault, Faults, run};
@@ -18,7 +18,7 @@ fn live(seeds: std::ops::Range<u64>) -> Faults {
 
 // rules L1, L2, L3, L5, E1, E2, S3, S4, W1, W2, W3, W4, W5, W6, T1, T3, T6, R1, I3, D5
 #[test]
-fn the_house_stands_in_histories_with_faults() {
+fn every_rule_holds_in_histories_with_faults() {
     let faults = live(0..400);
     assert!(faults.started > 1_000 && faults.refused > 1_000, "{faults}");
     assert!(faults.count(Fault::PanicInWaker) > 0, "{faults}");

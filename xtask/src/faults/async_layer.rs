@@ -24,6 +24,22 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_rt("alarm_for_nobody", "whoever_waits_for_idle_keeps_no_alarm_that_a_call_has_left"),
     },
     Fault {
+        rule: "T6",
+        what: "alarms that stood well are left alone, though something is due before them",
+        file: ALARMS,
+        right: "now < self.standing.first && self.standing.last <= wanted()",
+        wrong: "now < self.standing.first && Instant::ZERO <= wanted()",
+        test: in_rt("alarms", "an_alarm_whose_time_has_passed_is_not_left_where_time_changes_nothing"),
+    },
+    Fault {
+        rule: "T5",
+        what: "a call with a key starts at the time of the last reading",
+        file: "crates/admission-rt/src/stage.rs",
+        right: "Self::Waiting { ticket, is_keyed: false, .. } => Some(ticket),",
+        wrong: "Self::Waiting { ticket, is_keyed: false | true, .. } => Some(ticket),",
+        test: in_rt("clock", "a_grant_without_a_key_starts_without_a_reading_where_nothing_is_due"),
+    },
+    Fault {
         rule: "T2",
         what: "a runtime is asked for a sleep of any length",
         file: "crates/admission-rt/src/sleep_alarm.rs",
@@ -355,8 +371,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "L7",
         what: "a ticket may be taken over whatever call opened the place",
         file: BATON,
-        right: "offer.filter(|_| word == likeness.open()).unwrap_or(ticket)",
-        wrong: "offer.unwrap_or(ticket)",
+        right: "if word == likeness.open() { likeness.offer(ticket) } else { None }",
+        wrong: "likeness.offer(ticket)",
         test: in_rt("batons", "left::a_call_of_another_providers_opens_no_place_for_those_who_are_too_many"),
     },
     Fault {

@@ -6,6 +6,7 @@ use super::{Fault, in_loom, in_shuttle};
 const ABORT: &str = "crates/admission-rt/src/abort.rs";
 const ACQUIRE: &str = "crates/admission-rt/src/acquire.rs";
 const BATON: &str = "crates/admission-rt/src/baton.rs";
+const FOLLOW_UP: &str = "crates/admission-rt/src/shared/follow_up.rs";
 const KEY: &str = "crates/admission-rt/src/key.rs";
 const SHARED: &str = "crates/admission-rt/src/shared.rs";
 
@@ -13,9 +14,9 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         rule: "T6",
         what: "who has armed an alarm does not look whether others wanted another time meanwhile",
-        file: SHARED,
-        right: "let must_arm = state.alarms",
-        wrong: "let must_arm = armed == 0 && state.alarms",
+        file: FOLLOW_UP,
+        right: "if event.is_some() || !state.is_quiet() {",
+        wrong: "if event.is_some() {",
         test: in_loom("two that set one alarm"),
     },
     Fault {
@@ -60,12 +61,12 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a waker is put in its place, and nobody asks whether its turn has come meanwhile",
         file: ACQUIRE,
         right: "stage.step(state, now, told, |state, ticket| {
-                (waker, booked) = state.sit(ticket, waker.take(), runtime);
+                waker = state.sit(ticket, waker.take(), runtime, &mut booked);
                 Heard::Settled
             })",
         wrong: "let Stage::Waiting { ticket, .. } = *stage else { return (Heard::Refused, None::<Waker>) };
             let _ = (now, &told);
-            (waker, booked) = state.sit(ticket, waker.take(), runtime);
+            waker = state.sit(ticket, waker.take(), runtime, &mut booked);
             (Heard::Settled, None)",
         test: in_loom("a newcomer against a release"),
     },

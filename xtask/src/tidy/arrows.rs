@@ -92,6 +92,7 @@ const PLACES: &[Place] = &[
             "futures-util",
             "hashbrown",
             "pin-project-lite",
+            "rustix",
             "loom",
             "shuttle",
         ]),

@@ -3,7 +3,7 @@
 //!
 //! Owns: those of a template's, and those that are added live. Each history is told twice, the second time with
 //! somebody who waits for a close that never comes, so that every end is a turn. Lacks providers that the builder
-//! names, which are never forgotten (`house.rs`).
+//! names, which are never forgotten (`twins/`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who watches the house from outside, and knows nothing of what goes on in it.
+//! Who watches the coordinator from outside, and knows nothing of what goes on in it.
 //!
 //! Owns: what every caller was told and when, every start and every end, the limits in force; and what the
 //! contract says about those. It asks the coordinator nothing. Lacks what cannot be seen from outside, and

@@ -12,7 +12,8 @@ use admission_rt::{Permit, Rejected};
 
 use super::common::dice::Dice;
 use super::common::{Acquire, Admission, Provider, Task, World, ms};
-use super::house::NAMES;
+
+const NAMES: [&str; 3] = ["p", "q", "r"];
 
 /// How many are inside, counted from outside, and how many may be.
 pub(crate) struct Room {
@@ -56,7 +57,7 @@ impl Spell {
 }
 
 /// Where threads meet.
-pub(crate) struct Yard {
+pub(crate) struct Meeting {
     world: Arc<World>,
     pub(crate) admission: Admission,
     all: Room,
@@ -81,7 +82,7 @@ impl Drop for Early<'_> {
     }
 }
 
-impl Yard {
+impl Meeting {
     /// For so many callers.
     pub(crate) fn new(callers: u32) -> Self {
         let world = World::new();

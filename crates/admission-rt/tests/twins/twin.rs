@@ -1,223 +1,40 @@
-//! One coordinator with all that is begun there, and the steps of a history.
+//! One coordinator with all that is begun there.
 //!
-//! Owns: what may be done, and what can be seen of it. Two things keep calls from the places where tickets are
-//! left, and change nothing else: somebody who waits for a close that never comes, and a turn after each end.
-//! What tells that a ticket was taken over is its name, which the permit's debug text has: nothing else may.
-//! Lacks the comparison.
+//! Owns: what the steps of a history do to it, and what can be seen of it. That a ticket was taken over is told by its
+//! name, which the permit's debug text has: nothing else may tell. Lacks the comparison.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use admission_rt::{AbortHandle, Attempt, Closed, Idle, Limits, Permit, Retry, Window};
+use admission_rt::{AbortHandle, Attempt, Closed, Idle, Instant, Permit, Retry};
 
-use super::common::dice::Dice;
 use super::common::{Acquire, Admission, Provider, Task, World, ms};
+use super::history::{Act, How, Name, Plan};
 
-/// The limits of one scope.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    most: Option<u64>,
-    pacer: Pacer,
-}
-
+/// In what a coordinator differs from its twins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Pacer {
-    None,
-    Window,
-    UntilSettled,
-    Tokens,
-    Interval,
+pub(super) enum Kind {
+    /// In nothing: it lets tickets change hands, and reads its clock only where it must.
+    Free,
+    /// Somebody waits for a close that never comes: so no ticket changes hands.
+    Watched,
+    /// There is a turn after each end: so none does either.
+    Turned,
+    /// It has one provider more, with an interval, that nobody calls: so it reads its clock in every turn.
+    Timed,
 }
 
-impl Bounds {
-    fn draw(dice: &mut Dice, are_paced: bool, have_tokens: bool) -> Self {
-        let most = (!dice.one_in(3)).then(|| 1 + dice.below(3));
-        let pacer = match dice.below(5) {
-            0 if are_paced => Pacer::Window,
-            1 if are_paced => Pacer::UntilSettled,
-            2 if are_paced => Pacer::Interval,
-            3 if are_paced && have_tokens => Pacer::Tokens,
-            _ => Pacer::None,
-        };
-        Self { most, pacer }
-    }
-
-    fn of(self, limits: Limits) -> Limits {
-        let limits = match self.most {
-            Some(most) => limits.max_concurrent(most as u32),
-            None => limits,
-        };
-        match self.pacer {
-            Pacer::None => limits,
-            Pacer::Window => limits.window(3, ms(10)),
-            Pacer::UntilSettled => limits.log(Window::new(3, ms(10)).until_settled()),
-            Pacer::Tokens => limits.log(Window::new(20, ms(10)).unit("tokens")),
-            Pacer::Interval => limits.interval(ms(2)),
-        }
-    }
-}
-
-/// What a coordinator is built with, and what may happen to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    client: Option<u64>,
-    bounds: [Bounds; 2],
-    has_template: bool,
-    has_tokens: bool,
-    pub(crate) has_hook: bool,
-    max_queued: u64,
-    max_wait: Option<u64>,
-    /// Whether limits may be set that count time.
-    may_pace: bool,
-    /// Whether providers come and go, and it is closed in the end.
-    is_restless: bool,
-    /// Whether few calls wait, and there is little but calls that begin and end.
-    is_calm: bool,
-}
-
-impl Plan {
-    /// Most of them have nothing but concurrency: there tickets are taken over.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
-        let are_paced = dice.one_in(6);
-        let has_tokens = dice.one_in(8);
-        Self {
-            client: (!dice.one_in(3)).then(|| 1 + dice.below(4)),
-            bounds: [(); 2].map(|()| Bounds::draw(dice, are_paced, has_tokens)),
-            has_template: dice.one_in(12),
-            has_tokens,
-            has_hook: dice.one_in(12),
-            max_queued: dice.below(4),
-            max_wait: dice.one_in(6).then(|| dice.below(10)),
-            may_pace: dice.one_in(3),
-            is_restless: dice.one_in(3),
-            is_calm: !dice.one_in(3),
-        }
-    }
-}
-
-/// One step, the same for all.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    Submit { provider: usize, how: How, key: Option<Name>, timeout: Option<u64>, tokens: Option<u64> },
-    Poll(u64),
-    Drop(u64),
-    End(u64),
-    EndAll,
-    Abort(u64),
-    Settle(u64, u64),
-    SettleLate(u64, u64),
-    Idle,
-    DropIdle,
-    Watch,
-    Cooldown(usize, u64),
-    Limits(usize, Bounds),
-    Client(Option<u64>),
-    MaxQueued(u64),
-    Reset(usize),
-    Remove(usize),
-    Add(usize, Bounds),
-    Close,
-    Pass(u64),
-    Ring(u64),
-    Look(u64),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum How {
-    AtOnce,
-    Acquire,
-    Enqueue,
-    /// It listens to a signal.
-    Abortable,
-    /// It is over in the poll in which it begins.
-    Run,
-    /// The same, and its operation keeps its attempt.
-    Retry,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Name {
-    Number(u64),
-    Text(u64),
-}
-
-impl Act {
-    pub(crate) fn draw(dice: &mut Dice, plan: &Plan) -> Self {
-        let provider = if dice.one_in(12) { 2 } else { dice.below(2) as usize };
-        if plan.is_calm && !dice.one_in(8) {
-            let how = if dice.one_in(12) { How::Acquire } else { How::AtOnce };
-            let key = dice.one_in(16).then(|| Name::Number(dice.below(2)));
-            let provider = if dice.one_in(2) { 0 } else { provider };
-            return match dice.below(16) {
-                0..6 => Self::Submit { provider, how, key, timeout: None, tokens: None },
-                6 => Self::Submit { provider, how: How::Run, key, timeout: None, tokens: None },
-                7 => Self::Drop(0),
-                _ => Self::End(dice.below(2)),
-            };
-        }
-        match dice.below(100) {
-            0..30 => {
-                let how = if dice.one_in(2) { How::AtOnce } else { How::Acquire };
-                Self::Submit { provider, how, key: None, timeout: dice.maybe(12), tokens: None }
-            }
-            30..43 => {
-                let how = match dice.below(5) {
-                    0 => How::Enqueue,
-                    1 => How::Abortable,
-                    2 => How::Run,
-                    3 => How::Retry,
-                    _ => How::Acquire,
-                };
-                let key = match dice.below(4) {
-                    0 => Some(Name::Number(dice.below(2))),
-                    1 => Some(Name::Text(dice.below(2))),
-                    _ => None,
-                };
-                let tokens = dice.maybe(9).filter(|_| plan.has_tokens);
-                Self::Submit { provider, how, key, timeout: dice.maybe(12), tokens }
-            }
-            43..65 => Self::End(dice.below(4)),
-            65 => Self::EndAll,
-            66..74 => Self::Poll(dice.below(4)),
-            74..76 => Self::Drop(dice.below(4)),
-            76 => Self::Abort(dice.below(4)),
-            77 => Self::Settle(dice.below(4), dice.below(25)),
-            78 => Self::SettleLate(dice.below(4), dice.below(25)),
-            79 => Self::Idle,
-            80 => Self::DropIdle,
-            81 => Self::Watch,
-            82 => Self::Cooldown(provider, dice.below(8)),
-            83 | 84 => Self::Limits(provider, Bounds::draw(dice, plan.may_pace, plan.has_tokens)),
-            85 => Self::Client(dice.maybe(3).map(|most| most + 1)),
-            86 => Self::MaxQueued(dice.below(4)),
-            87 => Self::Reset(provider),
-            88 if plan.is_restless => Self::Remove(provider),
-            89 if plan.is_restless => Self::Add(provider, Bounds::draw(dice, false, false)),
-            90 if plan.is_restless && dice.one_in(8) => Self::Close,
-            88..93 => Self::Pass(dice.below(7)),
-            93..95 => Self::Ring(dice.below(7)),
-            _ => Self::Look(dice.below(5)),
-        }
-    }
-}
-
-/// What keeps tickets from being taken over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Prevented {
-    No,
-    ByWatcher,
-    ByTurns,
-}
-
-pub(crate) const NAMES: [&str; 3] = ["p", "q", "r"];
+const NAMES: [&str; 3] = ["p", "q", "r"];
 
 type Reports = Arc<Mutex<Vec<String>>>;
 
-pub(crate) struct House {
-    pub(crate) prevented: Prevented,
-    world: Arc<World>,
+pub(super) struct Twin {
+    pub(super) kind: Kind,
+    /// Two runtimes with one clock, and which of them polls.
+    worlds: [Arc<World>; 2],
+    place: usize,
     admission: Admission,
     providers: [Provider; 2],
     waiting: Vec<(Task<Acquire>, AbortHandle)>,
@@ -228,13 +45,15 @@ pub(crate) struct House {
     reports: Reports,
     /// Of permits that are gone.
     ended: HashSet<String>,
+    /// How many calls started that had to wait.
+    pub(super) waited: u64,
     /// How many tickets were seen in two permits.
-    pub(crate) taken_over: u64,
+    pub(super) taken_over: u64,
     _watcher: Option<Task<Closed>>,
 }
 
-impl House {
-    pub(crate) fn new(plan: &Plan, prevented: Prevented) -> Self {
+impl Twin {
+    pub(super) fn new(plan: &Plan, kind: Kind) -> Self {
         let world = World::new();
         let _entered = world.enter();
         let reports = Reports::default();
@@ -256,15 +75,19 @@ impl House {
             builder = builder
                 .on_long_wait(ms(3), move |waiting| reports.lock().unwrap().push(format!("{waiting:?}")));
         }
+        if kind == Kind::Timed {
+            builder = builder.provider("nobody's", |limits| limits.interval(ms(1)));
+        }
         for (name, bounds) in NAMES.iter().zip(plan.bounds) {
             builder = builder.provider(*name, |limits| bounds.of(limits));
         }
         let admission = builder.build().unwrap();
         let providers = [0, 1].map(|nth| admission.provider(NAMES[nth]).unwrap());
-        let watcher = (prevented == Prevented::ByWatcher).then(|| Task::waiting(admission.closed()));
+        let watcher = (kind == Kind::Watched).then(|| Task::waiting(admission.closed()));
         Self {
-            prevented,
-            world: world.clone(),
+            kind,
+            worlds: [world.clone(), world.twin()],
+            place: 0,
             admission,
             providers,
             waiting: Vec::new(),
@@ -274,21 +97,22 @@ impl House {
             watches: Vec::new(),
             reports,
             ended: HashSet::new(),
+            waited: 0,
             taken_over: 0,
             _watcher: watcher,
         }
     }
 
     /// Makes the step, and tells what came of it.
-    pub(crate) fn act(&mut self, act: Act) -> String {
-        let world = self.world.clone();
+    pub(super) fn act(&mut self, act: Act) -> String {
+        let world = self.worlds[self.place].clone();
         let _entered = world.enter();
         self.act_inside(act)
     }
 
     /// A turn that lets no time pass, where a call has just ended.
-    fn turn_if_prevented(&self) {
-        if self.prevented == Prevented::ByTurns {
+    fn turn_if_turned(&self) {
+        if self.kind == Kind::Turned {
             let _ = self.admission.is_closed();
         }
     }
@@ -371,14 +195,32 @@ impl House {
                 String::new()
             }
             Act::Pass(millis) => {
-                self.world.set(self.world.now_millis() + millis);
+                self.worlds[0].set(self.worlds[0].now_millis() + millis);
                 String::new()
             }
             Act::Ring(millis) => {
-                self.world.advance_to(self.world.now_millis() + millis);
+                self.ring_until(self.worlds[0].now_millis() + millis);
+                String::new()
+            }
+            Act::RingAll => {
+                self.worlds.iter().for_each(|world| world.ring_all());
+                String::new()
+            }
+            Act::Forget => {
+                self.worlds.iter().for_each(|world| world.forget_alarms());
+                String::new()
+            }
+            Act::Move(place) => {
+                self.place = place;
+                String::new()
+            }
+            Act::Die => {
+                let next = self.worlds[self.place].twin();
+                std::mem::replace(&mut self.worlds[self.place], next).die(true);
                 String::new()
             }
             Act::Look(what) => self.look(what),
+            Act::Ask => self.admission.is_closed().to_string(),
             Act::Poll(_) | Act::Drop(_) | Act::End(_) | Act::Abort(_) => String::new(),
         }
     }
@@ -421,7 +263,7 @@ impl House {
             }
             How::Run => {
                 let polled = Task::new(call.run(|| std::future::ready(7))).poll();
-                self.turn_if_prevented();
+                self.turn_if_turned();
                 text(polled)
             }
             How::Retry => {
@@ -432,19 +274,23 @@ impl House {
                     std::future::ready(if attempts.len() % 2 == 0 { Ok(7) } else { Err("no") })
                 };
                 let polled = Task::new(call.retry(Retry::times(1)).try_run(operation)).poll();
-                self.turn_if_prevented();
+                self.turn_if_turned();
                 text(polled)
             }
         }
     }
 
     fn poll(&mut self, nth: usize) -> String {
+        let has_waited = self.waiting[nth].0.wakes() > 0;
         match self.waiting[nth].0.poll() {
             Poll::Pending => "waits".to_owned(),
             Poll::Ready(answer) => {
                 self.waiting.remove(nth);
                 match answer {
-                    Ok(permit) => self.runs(permit),
+                    Ok(permit) => {
+                        self.waited += u64::from(has_waited);
+                        self.runs(permit)
+                    }
                     Err(refused) => format!("{refused:?}"),
                 }
             }
@@ -461,7 +307,20 @@ impl House {
         let permit = self.running.remove(nth);
         self.ended.insert(format!("{permit:?}"));
         drop(permit);
-        self.turn_if_prevented();
+        self.turn_if_turned();
+    }
+
+    /// Time passes, and whatever is due on the way rings in order, that of the first runtime first.
+    fn ring_until(&self, millis: u64) {
+        let until = Instant::from_nanos(millis * 1_000_000);
+        loop {
+            let due = self.worlds.iter().filter_map(|world| Some((world.next_due()?, world)));
+            match due.min_by_key(|(due, _)| *due) {
+                Some((due, world)) if due <= until => world.advance_to(due.as_nanos().div_ceil(1_000_000)),
+                _ => break,
+            }
+        }
+        self.worlds[0].set(millis);
     }
 
     /// All of it is turns, so that it is not done after each step.
@@ -475,16 +334,19 @@ impl House {
         }
     }
 
-    /// What can be seen without a turn.
-    pub(crate) fn seen(&self) -> impl PartialEq + Debug + use<> {
+    /// What can be seen without a turn. An alarm that is late will ring, or is as good as not set: one who is told the
+    /// time may take it away, where nothing is due.
+    pub(super) fn seen(&self) -> impl PartialEq + Debug + use<> {
         let wakes: Vec<_> = self.waiting.iter().map(|(task, _)| task.wakes()).collect();
         let watches: Vec<_> = self.watches.iter().map(Task::wakes).collect();
         let idle = self.idle.as_ref().map(Task::wakes);
-        (wakes, watches, idle, self.world.armed_nanos(), self.reports.lock().unwrap().clone())
+        let now = self.worlds[0].now_millis() * 1_000_000;
+        let armed = self.worlds.each_ref().map(|world| world.armed_nanos().filter(|armed| *armed > now));
+        (wakes, watches, idle, armed, self.reports.lock().unwrap().clone())
     }
 
     /// Everything ends, and what is left then.
-    pub(crate) fn end_all(&mut self) -> String {
+    pub(super) fn end_all(&mut self) -> String {
         let at_last = [Act::Look(4), Act::EndAll, Act::Pass(0), Act::Idle, Act::Look(4)];
         let told: Vec<String> = at_last.into_iter().map(|act| self.act(act)).collect();
         self.waiting.clear();
