@@ -3,8 +3,10 @@
 //! Owns: the only readings of clocks in this crate. Lacks any judgement of them, but for one: a piece
 //! of work that the scheduler cut into is not to be believed.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
+use admission_rt::runtime::Clock;
+use governor::clock::{Clock as _, QuantaClock, QuantaInstant, Reference};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
@@ -37,6 +39,39 @@ pub fn preemptions() -> i64 {
 #[expect(clippy::disallowed_methods, reason = "starts that are held apart in real time are measured in it")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// The processor's time-stamp counter as a coordinator's clock: the one that governor reads, by its own reading.
+#[derive(Debug)]
+pub struct StampCounter {
+    clock: QuantaClock,
+    origin: QuantaInstant,
+}
+
+impl StampCounter {
+    /// A clock that reads zero now.
+    #[must_use]
+    pub fn new() -> Self {
+        let clock = QuantaClock::default();
+        Self { origin: clock.now(), clock }
+    }
+}
+
+impl Default for StampCounter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for StampCounter {
+    fn now(&self) -> admission_rt::Instant {
+        admission_rt::Instant::from_nanos(self.clock.now().duration_since(self.origin).into())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that others ask")]
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
 }
 
 /// The CPU time of a piece of work, and whether it ran in one go.

@@ -4,7 +4,7 @@
 //! Owns: the bars. Lacks excuses: a goal that is missed says so, and one that was not measured says that.
 
 use crate::cases::combined::{COMPOSED, EXACT};
-use crate::pacing::{MIXED, ON_SMOL, ON_TOKIO};
+use crate::pacing::{ON_SMOL, ON_TOKIO, PRECISE};
 use crate::queues::eligible;
 use crate::queues::{ADMISSION, TOKIO};
 use crate::results::Results;
@@ -292,7 +292,8 @@ fn time(results: &Results) -> Vec<Goal> {
                 ),
                 part("most in a window of 50, on tokio", AtMost(50.0), quota(ON_TOKIO, "most")),
                 part("the same, bursts", AtMost(50.0), quota(ON_TOKIO, "most, bursts")),
-                part("the same on smol, bursts", AtMost(50.0), quota(ON_SMOL, "most, bursts")),
+                part("the same on tokio, precise", AtMost(50.0), quota(PRECISE, "most, bursts")),
+                part("the same on smol", AtMost(50.0), quota(ON_SMOL, "most, bursts")),
             ],
         },
         Goal {
@@ -301,6 +302,7 @@ fn time(results: &Results) -> Vec<Goal> {
             parts: vec![
                 part("virtual time", Exactly(1.0), made_up("50 in 100 ms, saturated", "finish")),
                 part("a precise timer (smol)", AtMost(1.005), quota(ON_SMOL, "finish")),
+                part("a precise timer on tokio", AtMost(1.005), quota(PRECISE, "finish")),
                 part("tokio's timer", AtMost(1.015), quota(ON_TOKIO, "finish")),
             ],
         },
@@ -315,6 +317,7 @@ fn time(results: &Results) -> Vec<Goal> {
             parts: vec![
                 part("1 ms on tokio", Exactly(0.0), gaps(1, ON_TOKIO, "short at permit")),
                 part("5 ms on tokio", Exactly(0.0), gaps(5, ON_TOKIO, "short at permit")),
+                part("1 ms on tokio, precise", Exactly(0.0), gaps(1, PRECISE, "short at permit")),
                 part("1 ms on smol", Exactly(0.0), gaps(1, ON_SMOL, "short at permit")),
                 part("a million in virtual time", Exactly(0.0), made_up("5 ms apart, rough", "over")),
             ],
@@ -327,7 +330,7 @@ fn time(results: &Results) -> Vec<Goal> {
         Goal {
             number: 21,
             what: "the same with a precise timer",
-            parts: [ON_SMOL, MIXED]
+            parts: [ON_SMOL, PRECISE]
                 .into_iter()
                 .flat_map(|case| losses(case, [(1, 7.0), (5, 3.0), (100, 0.3)]))
                 .collect(),
@@ -335,7 +338,7 @@ fn time(results: &Results) -> Vec<Goal> {
         Goal {
             number: 22,
             what: "CPU of one paced start, µs",
-            parts: [ON_TOKIO, ON_SMOL]
+            parts: [ON_TOKIO, PRECISE, ON_SMOL]
                 .into_iter()
                 .flat_map(|case| {
                     [(1, 60.0), (5, 110.0)].map(|(millis, bar)| {

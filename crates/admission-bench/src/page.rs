@@ -59,7 +59,9 @@ const TABLES: &[Table] = &[
         title: "All limits at once, nobody waiting",
         note: "A client's limit, a provider's limit, one call per key, an interval and a window; sixteen \
                providers, ten thousand keys, on one thread of tokio. The compositions take four locks where \
-               admission takes one; they also hold permits of the client behind a provider that is full.\n\n\
+               admission takes one; they also hold permits of the client behind a provider that is full. governor \
+               reads the processor's time-stamp counter, admission the system's clock unless it is built with \
+               another.\n\n\
                ![ns for one call](benchmarks/combined.svg)",
         columns: CALL,
     },

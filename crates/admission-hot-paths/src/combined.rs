@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use admission_tokio::{Admission, Provider};
+use admission_tokio::{Admission, Builder, Provider};
 
 use crate::{Case, Dice, Run, case, on_tokio};
 
@@ -18,14 +18,9 @@ pub fn names() -> Vec<String> {
     (0..PROVIDERS).map(|number| format!("provider-{number:02}")).collect()
 }
 
-/// A coordinator with sixteen providers: all limits on, and time always allows the next start; or the limits
-/// of concurrency and the keys alone.
-///
-/// # Panics
-///
-/// Never: the configuration is right.
-#[must_use]
-pub fn admission(is_timed: bool) -> Admission {
+/// A coordinator with sixteen providers, to be built: all limits on, and time always allows the next start; or the
+/// limits of concurrency and the keys alone.
+pub fn builder(is_timed: bool) -> Builder {
     let mut builder = Admission::builder().max_concurrent(64);
     for name in names() {
         builder = builder.provider(name, |limits| {
@@ -34,7 +29,17 @@ pub fn admission(is_timed: bool) -> Admission {
             if is_timed { limits.interval(nano).window(60, nano) } else { limits }
         });
     }
-    builder.build().expect("the configuration is right")
+    builder
+}
+
+/// It, built.
+///
+/// # Panics
+///
+/// Never: the configuration is right.
+#[must_use]
+pub fn admission(is_timed: bool) -> Admission {
+    builder(is_timed).build().expect("the configuration is right")
 }
 
 /// The handles of its providers.

@@ -88,6 +88,7 @@ pub fn watched() -> Vec<Group> {
             ],
         ),
         queue::drained(),
+        queue::left(),
     ]
 }
 

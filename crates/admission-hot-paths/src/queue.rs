@@ -1,13 +1,15 @@
-//! A queue of a thousand that moves on: one release, the grant that it allows, and one more who joins.
+//! A queue of a thousand that moves on: one release, the grant that it allows, and one more who joins; or one that
+//! is left from anywhere.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::task::{Context, Poll, Waker};
 
-use admission_tokio::{Admission, Provider};
+use admission_rt::Permit;
+use admission_tokio::{Acquire, Admission, Provider};
 
 use crate::combined::{PROVIDERS, handles, names};
-use crate::{Group, case, tokio_runtime};
+use crate::{Dice, Group, case, tokio_runtime};
 
 /// A coordinator in which one call runs at a time, with sixteen providers.
 ///
@@ -25,6 +27,27 @@ pub fn one_at_a_time(queued: usize) -> (Admission, Vec<Provider>) {
     (admission, handles)
 }
 
+/// A call that runs, a thousand that wait behind it, and how more of them are made.
+fn full() -> (Option<Permit>, VecDeque<Acquire>, impl FnMut() -> Acquire) {
+    let inside = crate::leaked(tokio_runtime()).enter();
+    let (_admission, providers) = one_at_a_time(1_001);
+    let mut number = 0_u64;
+    let mut next = move || {
+        let _inside = &inside;
+        number += 1;
+        providers[number as usize % PROVIDERS].key(number).acquire()
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Ok(permit)) = next().poll_acquire(&mut cx) else { panic!("nobody is there yet") };
+    let mut waiting = VecDeque::with_capacity(1_001);
+    for _ in 0..1_000 {
+        let mut acquire = next();
+        assert!(acquire.poll_acquire(&mut cx).is_pending());
+        waiting.push_back(acquire);
+    }
+    (Some(permit), waiting, next)
+}
+
 /// A queue of futures that is always a thousand long: one release, the poll of who is granted, and a new one at the
 /// end. For counting instructions.
 ///
@@ -34,29 +57,9 @@ pub fn one_at_a_time(queued: usize) -> (Admission, Vec<Provider>) {
 #[must_use]
 pub fn drained() -> Group {
     let case = case("admission: release, grant, poll, join, N=1000", || {
-        let runtime = tokio_runtime();
-        let (_admission, providers) = {
-            let _inside = runtime.enter();
-            one_at_a_time(1_001)
-        };
-        let inside = crate::leaked(runtime).enter();
+        let (mut held, mut waiting, mut next) = full();
         let mut cx = Context::from_waker(Waker::noop());
-        let mut number = 0_u64;
-        let mut next = move || {
-            number += 1;
-            providers[number as usize % PROVIDERS].key(number).acquire()
-        };
-        let mut first = next();
-        let Poll::Ready(Ok(permit)) = first.poll_acquire(&mut cx) else { panic!("nobody is there yet") };
-        let mut held = Some(permit);
-        let mut waiting = VecDeque::with_capacity(1_001);
-        for _ in 0..1_000 {
-            let mut acquire = next();
-            assert!(acquire.poll_acquire(&mut cx).is_pending());
-            waiting.push_back(acquire);
-        }
         Box::new(move |n| {
-            let _inside = &inside;
             for _ in 0..n {
                 drop(held.take());
                 let mut head = waiting.pop_front().expect("a thousand wait");
@@ -71,4 +74,29 @@ pub fn drained() -> Group {
         })
     });
     Group { name: "drain", cases: vec![case], against: vec![] }
+}
+
+/// The same queue, and one from anywhere that is dropped, and a new one at the end.
+///
+/// # Panics
+///
+/// If a new one does not wait.
+#[must_use]
+pub fn left() -> Group {
+    let case = case("admission: leave from anywhere, join, N=1000", || {
+        let (held, mut waiting, mut next) = full();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut dice = Dice::new(10);
+        Box::new(move |n| {
+            let _held = &held;
+            for _ in 0..n {
+                let at = dice.below(waiting.len());
+                drop(waiting.swap_remove_front(at));
+                let mut acquire = next();
+                assert!(acquire.poll_acquire(&mut cx).is_pending());
+                waiting.push_back(acquire);
+            }
+        })
+    });
+    Group { name: "leave", cases: vec![case], against: vec![] }
 }

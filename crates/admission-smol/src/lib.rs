@@ -4,6 +4,11 @@
 //! so it does not matter which executor runs, or whether one does), any sleep in a waiting future, and
 //! any decision: the coordinator's clock decides, the alarm only wakes it.
 //!
+//! On Linux and Android the timer is a `timerfd` that the reactor watches: to set one of the reactor's own wakes the
+//! reactor, and costs a start another wait. The first 64 coordinators of a process that have callers waiting take a file
+//! each, and keep it. For the others it is one of the reactor's own, as it is elsewhere, and where the system has no
+//! file left to give.
+//!
 //! smol's reactor belongs to the whole process and lives as long as that. So there is always a runtime
 //! to wait in, on any thread and under any executor, and one alarm serves all executors of a program.
 //! Wake-ups come from whichever thread drives the reactor: one in `smol::block_on`, or the one that
@@ -29,9 +34,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod timerfd;
 
-use admission_rt::runtime::{Bell, Clock, Runtime, RuntimeId, SleepAlarm, Spawn, SystemClock};
+use std::sync::Arc;
+use std::time::Duration;
+
+use admission_rt::runtime::{Alarm, Bell, Clock, Dead, Runtime, RuntimeId, SleepAlarm, Spawn, SystemClock};
 use smol::Timer;
 
 admission_rt::aliases!(Smol);
@@ -41,8 +50,7 @@ admission_rt::aliases!(Smol);
 pub struct Smol;
 
 impl Runtime for Smol {
-    /// The reactor wakes its timers outside its own locks, as this wants.
-    type Alarm = SleepAlarm<Timer>;
+    type Alarm = SmolAlarm;
 
     fn clock() -> Arc<dyn Clock> {
         Arc::new(SystemClock::new())
@@ -53,8 +61,35 @@ impl Runtime for Smol {
         Some(RuntimeId::new::<Smol>(0))
     }
 
-    fn alarm(bell: Bell) -> Self::Alarm {
-        SleepAlarm::new(bell, Timer::after)
+    fn alarm(bell: Bell) -> SmolAlarm {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(alarm) = timerfd::Watched::new(&bell) {
+            return SmolAlarm(Kind::Watched(alarm));
+        }
+        // The reactor wakes its timers outside its own locks, as this wants.
+        SmolAlarm(Kind::Timer(SleepAlarm::new(bell, Timer::after)))
+    }
+}
+
+/// The alarm of a coordinator. What it is made of is nobody's business.
+#[derive(Debug)]
+pub struct SmolAlarm(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Watched(timerfd::Watched),
+    /// One of the reactor's own.
+    Timer(SleepAlarm<Timer>),
+}
+
+impl Alarm for SmolAlarm {
+    fn arm(&mut self, delay: Option<Duration>) -> Result<(), Dead> {
+        match &mut self.0 {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Kind::Watched(alarm) => alarm.arm(delay),
+            Kind::Timer(alarm) => alarm.arm(delay),
+        }
     }
 }
 

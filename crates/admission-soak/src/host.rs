@@ -44,9 +44,9 @@ pub trait Host: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Which runtime it is, if it can end.
-    fn id(&self) -> Option<RuntimeId> {
-        None
+    /// Which runtime it is, if it can end: to each kind of alarm that it has.
+    fn ids(&self) -> Vec<RuntimeId> {
+        Vec::new()
     }
 
     /// How many tasks there are, where it says so.
@@ -72,7 +72,7 @@ impl Host for CurrentThread {
         let (send, receive) = mpsc::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime");
             send.send(runtime.handle().clone()).expect("somebody listens");
             // An error, too, is the end.
@@ -89,9 +89,9 @@ impl Host for CurrentThread {
         Box::pin(tokio::time::sleep(time))
     }
 
-    fn id(&self) -> Option<RuntimeId> {
+    fn ids(&self) -> Vec<RuntimeId> {
         let _inside = self.handle.enter();
-        Tokio::current()
+        ids()
     }
 
     fn tasks(&self) -> Option<usize> {
@@ -120,7 +120,7 @@ impl Host for MultiThread {
 
     fn start() -> Self {
         let builder = &mut tokio::runtime::Builder::new_multi_thread();
-        Self(builder.worker_threads(2).enable_time().build().expect("a runtime"))
+        Self(builder.worker_threads(2).enable_all().build().expect("a runtime"))
     }
 
     fn spawn(&self, task: Boxed) {
@@ -131,9 +131,9 @@ impl Host for MultiThread {
         Box::pin(tokio::time::sleep(time))
     }
 
-    fn id(&self) -> Option<RuntimeId> {
+    fn ids(&self) -> Vec<RuntimeId> {
         let _inside = self.0.enter();
-        Tokio::current()
+        ids()
     }
 
     fn tasks(&self) -> Option<usize> {
@@ -162,9 +162,9 @@ impl Host for Abandoned {
         MultiThread::sleep(time)
     }
 
-    fn id(&self) -> Option<RuntimeId> {
+    fn ids(&self) -> Vec<RuntimeId> {
         let _inside = self.0.as_ref().map(tokio::runtime::Runtime::enter);
-        Tokio::current()
+        ids()
     }
 }
 
@@ -174,6 +174,11 @@ impl Drop for Abandoned {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Of the tokio runtime that this thread is in.
+fn ids() -> Vec<RuntimeId> {
+    [Tokio::current(), Precise::current()].into_iter().flatten().collect()
 }
 
 /// Tokio on two threads, with the kernel's timers.

@@ -161,9 +161,9 @@ fn visit<G: Host>(ground: &Arc<Ground>, dice: &mut Dice, done: &Sender<()>, unti
     while ground.left() > until {
         thread::sleep(Duration::from_micros(500));
     }
-    let id = guest.id();
+    let ids = guest.ids();
     drop(guest);
-    if let Some(id) = id {
+    for id in ids {
         ended(id);
     }
     ground.observer.tally.count(Event::RuntimeEnded);

@@ -57,10 +57,7 @@ impl Runtime for Tokio {
     }
 
     fn current() -> Option<RuntimeId> {
-        let handle = Handle::try_current().ok()?;
-        let mut number = Number(0);
-        handle.id().hash(&mut number);
-        Some(RuntimeId::new::<Tokio>(number.0))
+        number_of_current().map(RuntimeId::new::<Tokio>)
     }
 
     fn alarm(bell: Bell) -> TokioAlarm {
@@ -267,6 +264,14 @@ async fn keep(keeper: Keeper) {
         }
     })
     .await;
+}
+
+/// Tells the runtime that polls the caller from all others that live.
+fn number_of_current() -> Option<u64> {
+    let handle = Handle::try_current().ok()?;
+    let mut number = Number(0);
+    handle.id().hash(&mut number);
+    Some(number.0)
 }
 
 /// Takes the one number that tokio's runtime id hashes.

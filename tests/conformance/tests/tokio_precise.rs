@@ -18,7 +18,7 @@ impl Mount for TokioPrecise {
 
     fn block_on(body: Boxed<()>) {
         let mut runtime = Builder::new_multi_thread();
-        runtime.worker_threads(2).enable_time();
+        runtime.worker_threads(2).enable_all();
         runtime.build().expect("a runtime").block_on(body);
     }
 

@@ -24,6 +24,9 @@ pub const COMPOSED: &str = "A′: semaphores, DashMap of mutexes that forgets, g
 /// The composition that keeps the quota exactly.
 pub const EXACT: &str = "D: A′ with an exact log and a pacer for governor";
 
+/// With the clock that governor has in the compositions.
+pub const STAMPED: &str = "admission: all limits, governor's clock";
+
 type Locks<K> = DashMap<K, Arc<AsyncMutex<()>>>;
 
 struct Composed {
@@ -70,10 +73,17 @@ pub fn group() -> Group {
         })
     })]);
     cases.extend(combined::cases());
+    cases.push(case(STAMPED, || {
+        let clock = Arc::new(clocks::StampCounter::new());
+        let admission = combined::builder(true).clock(clock).build().expect("the configuration is right");
+        let providers = combined::handles(&admission);
+        run(move |provider, key| providers[provider].key(key).acquire())
+    }));
     let against = vec![
         ("admission: all limits", COMPOSED),
         ("admission: all limits", EXACT),
         ("admission: all limits, provider by name", COMPOSED),
+        (STAMPED, COMPOSED),
         ("admission: caps and keys only", COMPOSED),
         ("admission: all limits, String keys", "A″: A′ with String keys"),
     ];

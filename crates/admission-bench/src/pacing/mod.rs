@@ -19,6 +19,7 @@ use admission_rt::runtime::{Clock, Runtime, SystemClock};
 use admission_rt::{Admission, Provider};
 use admission_smol::Smol;
 use admission_tokio::Tokio;
+use admission_tokio::precise::Precise;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tower::{Service, ServiceExt};
 
@@ -80,16 +81,23 @@ pub(crate) fn echo()
     tower::service_fn(|()| std::future::ready(Ok(())))
 }
 
-/// A gap from start to start, by hand, with tokio's timer.
-struct ByHand {
+/// A gap from start to start, by hand, with somebody's timer.
+struct ByHand<T> {
     next: Option<Instant>,
     gap: Duration,
+    timer: fn(Instant) -> T,
 }
 
-impl Pace for ByHand {
+impl<T: Future> ByHand<T> {
+    fn new(gap: Duration, timer: fn(Instant) -> T) -> Self {
+        Self { next: None, gap, timer }
+    }
+}
+
+impl<T: Future> Pace for ByHand<T> {
     async fn start(&mut self) -> Option<Instant> {
         if let Some(next) = self.next {
-            tokio::time::sleep_until(next.into()).await;
+            (self.timer)(next).await;
         }
         let started = now();
         self.next = Some(started + self.gap);
@@ -166,6 +174,8 @@ impl<R: Runtime> Pace for Admitted<R> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum On {
     Tokio,
+    /// With its I/O, which the precise alarm needs.
+    TokioIo,
     Smol,
 }
 
@@ -173,6 +183,10 @@ impl On {
     pub(crate) fn block_on<F: Future>(self, future: F) -> F::Output {
         match self {
             Self::Tokio => tokio_runtime().block_on(future),
+            Self::TokioIo => {
+                let mut builder = tokio::runtime::Builder::new_current_thread();
+                builder.enable_all().build().expect("a runtime of one thread can be built").block_on(future)
+            }
             Self::Smol => smol::block_on(future),
         }
     }
@@ -289,18 +303,22 @@ pub fn measure(effort: &Effort, results: &mut Results) {
             builder.initial_available(1).build().expect("the configuration is right")
         };
         row("ratelimit, with tokio's sleep").measure(On::Tokio, ratelimit, results);
-        row("by hand, with tokio's sleep").measure(On::Tokio, || ByHand { next: None, gap }, results);
+        let tokios = || ByHand::new(gap, |next| tokio::time::sleep_until(next.into()));
+        row("by hand, with tokio's sleep").measure(On::Tokio, tokios, results);
+        let smols = || ByHand::new(gap, smol::Timer::at);
+        row("by hand, with smol's timer").measure(On::Smol, smols, results);
         let on_tokio = || Admitted::<Tokio>::new(|limits| limits.interval(gap));
         row(ON_TOKIO).measure(On::Tokio, on_tokio, results);
+        let precise = || Admitted::<Precise>::new(|limits| limits.interval(gap));
+        row(PRECISE).measure(On::TokioIo, precise, results);
         let on_smol = || Admitted::<Smol>::new(|limits| limits.interval(gap));
         row(ON_SMOL).measure(On::Smol, on_smol, results);
-        row(MIXED).measure(On::Tokio, on_smol, results);
     }
 }
 
 /// What the tables call it.
 pub const ON_TOKIO: &str = "admission on tokio";
 /// What the tables call it.
-pub const ON_SMOL: &str = "admission on smol";
+pub const PRECISE: &str = "admission on tokio, precise";
 /// What the tables call it.
-pub const MIXED: &str = "admission on tokio, with smol's timer";
+pub const ON_SMOL: &str = "admission on smol";

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use admission_smol::Smol;
 use admission_tokio::Tokio;
+use admission_tokio::precise::Precise;
 use governor::{Quota, RateLimiter};
 
-use super::{Admitted, MIXED, ON_SMOL, ON_TOKIO, On, Pace, Tower, echo};
+use super::{Admitted, ON_SMOL, ON_TOKIO, On, PRECISE, Pace, Tower, echo};
 use crate::clocks::now;
 use crate::results::Results;
 use crate::runner::Effort;
@@ -87,7 +88,8 @@ pub fn measure(effort: &Effort, results: &mut Results) {
     row("ratelimit, at most 50", On::Tokio, calls, ratelimit, results);
     let on_tokio = || Admitted::<Tokio>::new(|limits| limits.window(u64::from(LIMIT), WINDOW));
     row(ON_TOKIO, On::Tokio, calls, on_tokio, results);
+    let precise = || Admitted::<Precise>::new(|limits| limits.window(u64::from(LIMIT), WINDOW));
+    row(PRECISE, On::TokioIo, calls, precise, results);
     let on_smol = || Admitted::<Smol>::new(|limits| limits.window(u64::from(LIMIT), WINDOW));
     row(ON_SMOL, On::Smol, calls, on_smol, results);
-    row(MIXED, On::Tokio, calls, on_smol, results);
 }
