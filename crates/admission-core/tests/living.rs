@@ -530,6 +530,22 @@ fn a_removed_name_is_made_again() {
     assert!(play.is_here(A));
 }
 
+// rules L10, W3: and forgotten again in the very call in which its last wait is given up
+#[test]
+fn a_removed_name_whose_last_wait_is_given_up_is_forgotten() {
+    let mut config = config(conc(1), &[free(), free()]);
+    config.template = Some(free());
+    let mut play = Play::of(&config);
+    play.remove(0, A);
+    play.starts(1, &ask(B));
+    assert_eq!(play.events(), [Event::Forgotten(A)]);
+    let waits = play.queues(1, &ask(A));
+    assert!(play.is_here(A));
+    play.drop(2, waits);
+    assert_eq!(play.events(), [Event::Forgotten(A)]);
+    assert_eq!(play.core.presence(A), Presence::Unknown);
+}
+
 // rules L10, L7: other limits for a removed name go on with what it remembers
 #[test]
 fn other_limits_for_a_removed_name() {

@@ -33,6 +33,14 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         rule: "T5",
+        what: "a start grants whom a cooldown held back at the time of an earlier turn",
+        file: "crates/admission-rt/src/reading.rs",
+        right: "&& self.core.are_only_grants_timed()\n            && self.core.state(ticket) == Some(TicketState::Granted)",
+        wrong: "&& self.core.state(ticket) == Some(TicketState::Granted)",
+        test: in_rt("clock", "who_has_waited_out_a_cooldown_is_granted_at_the_time_of_that_turn"),
+    },
+    Fault {
+        rule: "T5",
         what: "a call with a key starts at the time of the last reading",
         file: "crates/admission-rt/src/stage.rs",
         right: "Self::Waiting { ticket, is_keyed: false, .. } => Some(ticket),",

@@ -154,7 +154,10 @@ impl Coordinator {
         if now < self.quiet_before && !self.client.is_paced() {
             if let Some(place) = self.queue.leave_plainly::<true>(ticket) {
                 self.seen = now;
-                return self.judge_and_conclude(place, now);
+                self.judge_provider(place, now);
+                // It may have been the last ticket of a provider that was removed, which is forgotten in this very call.
+                self.pass_time_to(now);
+                return self.conclude(now);
             }
         }
         self.release_otherwise(ticket, now);
