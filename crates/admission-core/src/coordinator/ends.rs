@@ -6,7 +6,8 @@
 use core::time::Duration;
 
 use super::Coordinator;
-use crate::queue::{Ending, NIL, State};
+use crate::queue::{Ending, NIL, Queue, State};
+use crate::ready::Ready;
 use crate::scope::{Ask, Pacer, Scope};
 use crate::verdict::{Verdict, judge};
 use crate::{Event, Hold, Instant, Limits, ProviderId, Reason, Refusal, Side};
@@ -68,6 +69,9 @@ impl Coordinator {
     /// now or waits for nothing but the client's budgets, and whoever stands in its line waits for
     /// nothing but the provider's (rules E2, E3, E4).
     pub(super) fn order_holds(&self, provider: u32, seq: u64) -> Option<Hold> {
+        if is_nobody_before(&self.queue, &self.ready, provider) {
+            return None;
+        }
         let front = self.queue.front(provider);
         let is_older_in_line = front != NIL && self.queue.slot(front).seq < seq;
         let is_older_ready = self.ready.least() < seq;
@@ -116,6 +120,13 @@ impl Coordinator {
             limits_changed,
         }
     }
+}
+
+/// Whether nobody stands in this provider's line and nobody is ready: then nobody can be before a ticket that its own
+/// limits let go, however young it is. It says no, too, where one that is ready no more has yet to be taken out.
+#[inline(always)]
+pub(super) fn is_nobody_before(queue: &Queue, ready: &Ready, provider: u32) -> bool {
+    queue.front(provider) == NIL && !ready.may_have_any()
 }
 
 /// The first limit of a ticket's two scopes that holds it back: its provider's, then the client's.

@@ -8,6 +8,7 @@
 //!
 //! Owns: which cases are usual. Lacks all decisions: those are [`verdict`](crate::verdict)'s, here too.
 
+use super::ends::is_nobody_before;
 use super::{Admitted, Coordinator, Request};
 use crate::queue::{Front, NIL, Rank, Scattered};
 use crate::verdict::{Verdict, held_whoever_asks, judge, judge_at_once};
@@ -53,8 +54,7 @@ impl Coordinator {
         }
         let may_go = judge_at_once(&self.client, Side::Client, now) == Some(Verdict::Go)
             && judge_at_once(scope, Side::Provider, now) == Some(Verdict::Go)
-            && self.queue.front(place) == NIL
-            && !self.ready.may_have_any();
+            && is_nobody_before(&self.queue, &self.ready, place);
         if !may_go || !request.may_start {
             return None;
         }
