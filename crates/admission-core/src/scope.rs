@@ -27,6 +27,8 @@ pub(crate) struct Scope {
     pub(crate) has_interval: bool,
     /// Whether one of the pacers is a log.
     has_logs: bool,
+    /// The number of the log, if there is one and no other; else that of no pacer.
+    only_log: u16,
     /// Whether one of the logs counts anything but requests, and has to hear of the costs of grants.
     has_costs: bool,
     /// Whether one of the logs has something to say once a ticket is granted.
@@ -45,6 +47,9 @@ pub(crate) struct Scope {
     /// Of its limits.
     pub(crate) fingerprint: u64,
 }
+
+/// The number of no pacer: there are fewer.
+const NO_PACER: u16 = u16::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Pacer {
@@ -166,7 +171,11 @@ impl Scope {
                 self.has_interval = true;
             }
         }
-        self.has_logs = pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(_)));
+        let is_log = |pacer: &Pacer| matches!(pacer, Pacer::Log(_));
+        let first_log = pacers.iter().position(is_log);
+        self.has_logs = first_log.is_some();
+        let only_log = first_log.filter(|_| pacers.iter().rposition(is_log) == first_log);
+        self.only_log = only_log.map_or(NO_PACER, |index| index as u16);
         self.has_costs =
             pacers.iter().any(|pacer| matches!(pacer, Pacer::Log(log) if !log.counts_requests()));
         self.hears_of_grants = self.has_costs || (self.has_logs && !self.has_interval);
@@ -324,9 +333,7 @@ impl Scope {
             }
             self.folded = Folded::gap(over, self.widest);
         }
-        if self.has_logs {
-            self.log(ask, now);
-        }
+        self.log(ask, now);
     }
 
     /// The same after a start which an interval lets nobody follow.
@@ -355,20 +362,27 @@ impl Scope {
         self.last_start = self.last_start.max(Some(at));
     }
 
-    /// The logs hear of a start, after the intervals. Mostly there is one, and it has nothing to say, or one start
-    /// goes out as one comes in.
+    /// The logs hear of a start, after the intervals. Mostly there is one at most, and it has nothing to say.
     #[inline(always)]
     fn log(&mut self, ask: Ask<'_>, now: Instant) {
         if !self.has_interval {
             self.folded = Folded::OPEN;
         }
-        let index = self.pacers.len() - 1;
-        if let [Pacer::Log(log)] | [Pacer::Interval(_), Pacer::Log(log)] = &mut self.pacers[..] {
-            if log.start_easily(self.granted, now) {
-                return;
-            }
+        let is_noted = match self.pacers.get_mut(usize::from(self.only_log)) {
+            Some(Pacer::Log(log)) => log.start_easily(self.granted, now),
+            _ => !self.has_logs,
+        };
+        if !is_noted {
+            self.log_in_turn(ask, now);
+        }
+    }
+
+    /// Or there is one, and one start goes out as one comes in.
+    #[inline(never)]
+    fn log_in_turn(&mut self, ask: Ask<'_>, now: Instant) {
+        if let Some(Pacer::Log(log)) = self.pacers.get_mut(usize::from(self.only_log)) {
             if let Some(at) = log.start_in_turn(self.granted, now) {
-                return self.folded.with_room(index, Room::At(at));
+                return self.folded.with_room(usize::from(self.only_log), Room::At(at));
             }
         }
         self.log_each(ask, now);
@@ -379,10 +393,8 @@ impl Scope {
     fn log_each(&mut self, ask: Ask<'_>, now: Instant) {
         for (index, pacer) in self.pacers.iter_mut().enumerate() {
             if let Pacer::Log(log) = pacer {
-                if !log.start_easily(self.granted, now) {
-                    let room = log.start(ask.cost(log.unit), self.granted, now);
-                    self.folded.with_room(index, room);
-                }
+                let room = log.start_shortly(ask.cost(log.unit), self.granted, now);
+                self.folded.with_room(index, room);
             }
         }
     }

@@ -1,37 +1,46 @@
 //! The entries of a log, in a ring of memory: in at the back, out at the front.
 //!
 //! What std's has and this lacks is that each of its moves may be a call: to put one in, or one in for another that
-//! goes out, is a few instructions here, wherever there is room. It grows by as much again.
+//! goes out, is a few instructions here, wherever there is room. Its places are a power of two, so that where one
+//! lies is a mask of how many came before it. It grows by as much again.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 #[derive(Debug)]
 pub(super) struct Ring<T> {
-    /// As long as places were used so far; the ring is closed where its memory ends.
+    /// As long as places were used so far.
     slots: Vec<T>,
-    /// The place of the first, if there is one.
-    first: usize,
+    /// One less than there are places.
+    mask: usize,
+    /// How many went out, up to a multiple of the places; it wraps.
+    out: usize,
     len: usize,
 }
 
-/// Put in order: the ring is closed where its memory ends, and nobody promises how much a copy gets.
+/// How many places there are at first, without memory for them.
+const FEW: usize = 4;
+
+/// Put in order: nobody promises how much memory a copy gets.
 impl<T: Copy> Clone for Ring<T> {
     fn clone(&self) -> Self {
         let mut slots = Vec::with_capacity(self.len);
         slots.extend((0..self.len).filter_map(|nth| self.get(nth)));
-        Self { slots, first: 0, len: self.len }
+        Self { slots, mask: self.mask, out: 0, len: self.len }
     }
 }
 
 impl<T: Copy> Ring<T> {
     pub(super) const fn new() -> Self {
-        Self { slots: Vec::new(), first: 0, len: 0 }
+        Self { slots: Vec::new(), mask: FEW - 1, out: 0, len: 0 }
     }
 
     /// Makes room for so many, before anybody was ever in.
-    pub(super) fn try_reserve_exact(&mut self, wanted: usize) -> Result<(), TryReserveError> {
-        self.slots.try_reserve_exact(wanted)
+    pub(super) fn try_reserve(&mut self, wanted: usize) -> Result<(), TryReserveError> {
+        let places = wanted.next_power_of_two();
+        self.slots.try_reserve_exact(places)?;
+        self.mask = places - 1;
+        Ok(())
     }
 
     #[inline(always)]
@@ -39,22 +48,16 @@ impl<T: Copy> Ring<T> {
         self.len
     }
 
-    #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// How many more there is room for.
+    /// How many more there are places for.
     #[inline(always)]
     pub(super) fn vacant(&self) -> usize {
-        self.slots.capacity() - self.len
+        self.mask + 1 - self.len
     }
 
     /// The place of the n-th, or where it would be.
     #[inline(always)]
     fn place(&self, nth: usize) -> usize {
-        let (place, size) = (self.first + nth, self.slots.capacity());
-        if place < size { place } else { place - size }
+        self.out.wrapping_add(nth) & self.mask
     }
 
     #[inline(always)]
@@ -100,50 +103,61 @@ impl<T: Copy> Ring<T> {
         from
     }
 
-    #[inline(always)]
+    /// Puts one in at the back.
     pub(super) fn push_back(&mut self, value: T) {
-        if self.len < self.slots.capacity() {
-            let place = self.place(self.len);
-            if let Some(slot) = self.slots.get_mut(place) {
+        if self.vacant() == 0 {
+            let first = self.place(0);
+            self.slots.rotate_left(first);
+            self.out = 0;
+            self.mask = 2 * self.mask + 1;
+        }
+        self.put(value);
+    }
+
+    /// Puts one in at the back, where there is a place for it.
+    #[inline(always)]
+    pub(super) fn put(&mut self, value: T) {
+        let place = self.place(self.len);
+        match self.slots.get_mut(place) {
+            Some(slot) => {
                 *slot = value;
                 self.len += 1;
-                return;
             }
+            None => self.put_anew(value),
         }
-        self.push_anew(value);
     }
 
     /// Uses a place that was not used before.
+    #[cold]
     #[inline(never)]
-    fn push_anew(&mut self, value: T) {
-        if self.len == self.slots.len() {
-            self.slots.rotate_left(self.first);
-            self.first = 0;
-        }
-        self.slots.push(value);
+    fn put_anew(&mut self, value: T) {
+        self.use_anew(value);
         self.len += 1;
     }
 
-    /// The first goes out, and another comes in at the back.
+    #[cold]
+    #[inline(never)]
+    fn use_anew(&mut self, value: T) {
+        self.slots.push(value);
+    }
+
+    /// The first goes out, which is there, and another comes in at the back. Says which is the first now.
     #[inline(always)]
-    pub(super) fn turn(&mut self, value: T) {
-        let next = self.place(1);
-        if self.len == self.slots.capacity() {
-            if let Some(slot) = self.slots.get_mut(self.first) {
-                *slot = value;
-                self.first = next;
-            }
-        } else {
-            self.drop_front(1);
-            self.push_back(value);
+    pub(super) fn turn(&mut self, value: T) -> Option<T> {
+        let place = self.place(self.len);
+        match self.slots.get_mut(place) {
+            Some(slot) => *slot = value,
+            None => self.use_anew(value),
         }
+        self.out = self.out.wrapping_add(1);
+        self.slots.get(self.place(0)).copied()
     }
 
     /// So many go out at the front.
     #[inline(always)]
     pub(super) fn drop_front(&mut self, count: usize) {
         let count = count.min(self.len);
-        self.first = self.place(count);
+        self.out = self.out.wrapping_add(count);
         self.len -= count;
     }
 
@@ -175,7 +189,7 @@ impl<T: Copy> Ring<T> {
     }
 
     pub(super) fn clear(&mut self) {
-        self.len = 0;
+        self.drop_front(self.len);
     }
 }
 
@@ -188,7 +202,7 @@ mod tests {
     fn it_does_what_stds_does() {
         for reserved in [0, 1, 5, 64] {
             let mut ring = Ring::new();
-            ring.try_reserve_exact(reserved).expect("there is memory for it");
+            ring.try_reserve(reserved).expect("there is memory for it");
             let mut model = VecDeque::new();
             let mut seed = 7u64;
             for number in 0..20_000_u64 {
@@ -205,9 +219,9 @@ mod tests {
                         model.pop_front();
                     }
                     6 if !model.is_empty() => {
-                        ring.turn(number);
                         model.pop_front();
                         model.push_back(number);
+                        assert_eq!(ring.turn(number), model.front().copied());
                     }
                     7 => {
                         ring.insert(nth, number);

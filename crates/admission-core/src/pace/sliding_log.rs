@@ -42,21 +42,20 @@ pub(crate) struct SlidingLog {
     turns: Vec<u64>,
     /// Oldest first; starts of one instant share an entry.
     entries: Ring<Entry>,
-    /// The running total before the first entry.
-    before: u64,
-    /// The running total with the last one.
-    through: u64,
+    /// What the entries add up to, those that have left the window since the last start included.
+    kept: u64,
     /// No entry is later.
     last_at: Instant,
-    /// When the first entry leaves the window; never, if there is none.
-    first_leaves: Instant,
+    /// The running total with the last entry.
+    through: u64,
     /// Whether it counts requests from their starts, and none until it has settled.
     is_plain: bool,
-    /// Whether it is, and has no room for a start beside what it keeps.
-    is_full: bool,
-    /// So many starts of cost 1 may be noted without a look at what came before: for each there is room and
-    /// an entry. Zero, if it counts anything else, or is empty.
-    easy: u64,
+    /// If it does: while it keeps less than this, grants counted, a start needs no look at what came before, for
+    /// there is room and a place, and for one more. Else 0.
+    easy_below: u64,
+    /// When the first entry leaves the window, if it is plain and keeps as much as its limit, each entry one start:
+    /// from then on one goes out as one comes in. Else never.
+    turn_at: Instant,
     #[cfg(steps)]
     pub(crate) steps: crate::steps::Steps,
 }
@@ -82,13 +81,12 @@ impl SlidingLog {
             known_since: Instant::ZERO,
             turns: Vec::new(),
             entries: Ring::new(),
-            before: 0,
+            kept: 0,
             through: 0,
             last_at: Instant::ZERO,
-            first_leaves: Instant::NEVER,
             is_plain: false,
-            is_full: false,
-            easy: 0,
+            easy_below: 0,
+            turn_at: Instant::NEVER,
             #[cfg(steps)]
             steps: crate::steps::Steps::new(),
         };
@@ -102,7 +100,7 @@ impl SlidingLog {
             return Ok(());
         }
         // A limit counts costs, so no more entries than that; most windows hold fewer.
-        self.entries.try_reserve_exact(self.limit.min(RESERVED_ENTRIES) as usize)?;
+        self.entries.try_reserve(self.limit.min(RESERVED_ENTRIES) as usize)?;
         self.reckon();
         Ok(())
     }
@@ -112,14 +110,22 @@ impl SlidingLog {
     fn reckon(&mut self) {
         let is_plain = self.counts_requests() && self.counts == CountsFrom::Start && self.unsettled == 0;
         self.is_plain = is_plain && !self.forgets_at_once();
-        // An empty log's first start has to note when it leaves.
-        let is_easy = self.is_plain && !self.entries.is_empty();
-        self.easy = if is_easy { self.left().min(self.vacant()) } else { 0 };
-        self.is_full = is_easy && self.kept() == self.limit;
-        self.note_first();
+        (self.easy_below, self.turn_at) = (0, Instant::NEVER);
+        if self.is_plain {
+            self.reckon_plain();
+        }
     }
 
-    /// For how many entries there is room.
+    /// The same where it is plain.
+    #[inline(always)]
+    fn reckon_plain(&mut self) {
+        self.easy_below = self.limit.min(self.kept.saturating_add(self.vacant())).saturating_sub(1);
+        let is_one_each = self.entries.len() as u64 == self.kept;
+        let is_full = is_one_each && self.kept == self.limit;
+        self.turn_at = if is_full { self.first_leaves() } else { Instant::NEVER };
+    }
+
+    /// For how many entries there is a place.
     #[inline(always)]
     fn vacant(&self) -> u64 {
         self.entries.vacant() as u64
@@ -128,13 +134,12 @@ impl SlidingLog {
     /// How much more it has room for beside all that it keeps.
     #[inline(always)]
     fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.kept())
+        self.limit.saturating_sub(self.kept)
     }
 
-    #[inline(always)]
-    fn note_first(&mut self) {
-        let first = self.entries.front();
-        self.first_leaves = first.map_or(Instant::NEVER, |first| self.leaves(first));
+    /// When the first entry leaves the window; never, if there is none.
+    fn first_leaves(&self) -> Instant {
+        self.entries.front().map_or(Instant::NEVER, |first| self.leaves(first))
     }
 
     /// When an entry leaves the window.
@@ -164,6 +169,12 @@ impl SlidingLog {
     /// `grants`: how many are out in its scope, here and below.
     #[inline(always)]
     pub(crate) fn room(&self, cost: u64, grants: u32, now: Instant) -> Room {
+        if self.is_easy(grants) {
+            return Room::Now;
+        }
+        if self.turn_at < Instant::NEVER && grants == 0 {
+            return if self.turn_at <= now { Room::Now } else { Room::At(self.turn_at) };
+        }
         // Mostly there is room even with those that have left the window and are still kept.
         if self.held(grants) + self.unsettled + u128::from(cost) <= u128::from(self.left()) {
             return Room::Now;
@@ -244,67 +255,88 @@ impl SlidingLog {
         }
     }
 
+    /// A ticket starts that holds nothing, or nothing any more: the shortest way of three. Says what
+    /// [`Self::next_room`] would.
+    #[inline(always)]
+    pub(crate) fn start_shortly(&mut self, cost: u64, grants: u32, now: Instant) -> Room {
+        if self.start_easily(grants, now) {
+            return Room::Now;
+        }
+        if let Some(at) = self.start_in_turn(grants, now) {
+            return Room::At(at);
+        }
+        self.start(cost, grants, now)
+    }
+
     /// A ticket starts, after which there is room for every grant and one more: if that is plain to see.
     #[inline(always)]
     pub(crate) fn start_easily(&mut self, grants: u32, now: Instant) -> bool {
-        let is_easy = self.easy > u64::from(grants) + 1 && self.last_at < now;
+        let is_easy = self.is_easy(grants) && self.last_at < now;
         if is_easy {
-            self.easy -= 1;
             self.last_at = now;
+            self.kept += 1;
             self.through = self.through.wrapping_add(1);
-            self.entries.push_back(Entry { at: now, through: self.through });
+            self.entries.put(Entry { at: now, through: self.through });
         }
         is_easy
     }
 
-    /// A ticket starts in a log that is full, as the first of its starts leaves the window, and no grant is out:
-    /// says when the next will. `None`, and nothing is changed, where more is to be looked at.
+    /// (Where costs add up to as much as a number can hold, it is never easy.)
     #[inline(always)]
-    pub(crate) fn start_in_turn(&mut self, grants: u32, now: Instant) -> Option<Instant> {
-        let is_time = self.first_leaves <= now && self.last_at < now;
-        if !(self.is_full && is_time && grants == 0) {
-            return None;
-        }
-        let (through, next_leaves) = (self.entries.front()?.through, self.leaves(self.entries.get(1)?));
-        if through != self.before.wrapping_add(1) || next_leaves <= now {
-            return None;
-        }
-        self.before = through;
-        self.first_leaves = next_leaves;
-        self.last_at = now;
-        self.through = self.through.wrapping_add(1);
-        self.entries.turn(Entry { at: now, through: self.through });
-        Some(next_leaves)
+    fn is_easy(&self, grants: u32) -> bool {
+        self.kept.wrapping_add(u64::from(grants)) < self.easy_below
     }
 
-    /// A ticket starts that holds nothing, or nothing any more. Says what [`Self::next_room`] would.
+    /// A ticket starts in a log that is full, after the first of its starts has left the window, and no grant is
+    /// out: says when the next will. `None`, and nothing is changed, where more is to be looked at.
+    #[inline(always)]
+    pub(crate) fn start_in_turn(&mut self, grants: u32, now: Instant) -> Option<Instant> {
+        if self.turn_at > now || self.last_at >= now || grants > 0 {
+            return None;
+        }
+        self.last_at = now;
+        self.through = self.through.wrapping_add(1);
+        let first = self.entries.turn(Entry { at: now, through: self.through });
+        let leaves = first.map_or(Instant::NEVER, |first| self.leaves(&first));
+        self.turn_at = leaves;
+        if leaves <= now {
+            self.make_room(now);
+        }
+        Some(leaves)
+    }
+
+    /// More than one start has left: without them there may be room for some that need no look.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, now: Instant) {
+        self.prune(now);
+        self.reckon();
+    }
+
+    /// A ticket starts, in any case.
     #[inline(never)]
     pub(crate) fn start(&mut self, cost: u64, grants: u32, now: Instant) -> Room {
         if !self.is_plain {
             return self.start_otherwise(cost, grants, now);
         }
-        let is_crowded = self.left() <= 1 || self.vacant() == 0;
-        if is_crowded && self.first_leaves <= now {
+        if self.left() <= 1 || self.vacant() == 0 {
             self.prune(now);
         }
         self.last_at = now;
+        self.kept += 1;
         self.through = self.through.wrapping_add(1);
         match self.entries.back_mut() {
             Some(last) if last.at == now => last.through = self.through,
             _ => self.entries.push_back(Entry { at: now, through: self.through }),
         }
-        if self.entries.len() == 1 {
-            self.note_first();
-        }
+        self.reckon_plain();
         let left = self.left();
-        self.easy = left.min(self.vacant());
-        self.is_full = self.kept() == self.limit;
         if left > u64::from(grants) {
             return Room::Now;
         }
         // One start out, one in: the first to leave makes room for the next. (What had left is gone by now.)
-        let is_next = grants == 0 && self.is_full;
-        if is_next { Room::At(self.first_leaves) } else { self.next_room(grants, now) }
+        let is_next = grants == 0 && self.kept == self.limit;
+        if is_next { Room::At(self.first_leaves()) } else { self.next_room(grants, now) }
     }
 
     #[inline(never)]
@@ -322,7 +354,7 @@ impl SlidingLog {
         if !self.counts_requests() {
             return Room::Held(now);
         }
-        if self.left() <= u64::from(grants) && self.first_leaves <= now {
+        if self.left() <= u64::from(grants) && self.has_dead(now) {
             self.prune(now);
             self.reckon();
         }
@@ -372,7 +404,7 @@ impl SlidingLog {
     /// Forgets all starts, running calls included (rule D2). What is granted stays.
     pub(crate) fn reset(&mut self, next_start: u64) {
         self.entries.clear();
-        self.before = self.through;
+        self.kept = 0;
         self.unsettled = 0;
         self.knows_from = next_start;
         self.turns.clear();
@@ -417,9 +449,9 @@ impl SlidingLog {
         }
     }
 
-    /// What its entries add up to, those that have left the window since the last start included.
-    fn kept(&self) -> u64 {
-        self.through.wrapping_sub(self.before)
+    /// The running total before the first entry.
+    fn before(&self) -> u64 {
+        self.through.wrapping_sub(self.kept)
     }
 
     fn spent(&self, live: &Live, grants: u32) -> u128 {
@@ -436,17 +468,14 @@ impl SlidingLog {
     pub(crate) fn audit(&self, granted: u128, grants: u32, unsettled: u128) {
         assert_eq!(self.held(grants), granted, "log: what grants hold");
         assert_eq!(self.unsettled, unsettled, "log: what unsettled calls hold");
-        let through = self.entries.back().map_or(self.before, |last| last.through);
+        let through = self.entries.back().map_or(self.before(), |last| last.through);
         assert_eq!(self.through, through, "log: the running total");
         assert!(self.entries.back().is_none_or(|last| last.at <= self.last_at), "log: the last instant");
         let mut again = self.clone();
         again.reckon();
-        assert_eq!(self.first_leaves, again.first_leaves, "log: the first to leave");
         assert_eq!(self.is_plain, again.is_plain, "log: whether it is plain");
-        assert_eq!(self.is_full, again.is_full, "log: whether it is full");
-        // (A copy has less room for entries than was noted, and makes it when it is needed.)
-        let left = if self.is_plain && !self.entries.is_empty() { self.left() } else { 0 };
-        assert!(self.easy <= left, "log: what may be noted without a look");
+        assert_eq!(self.easy_below, again.easy_below, "log: what may be noted without a look");
+        assert_eq!(self.turn_at, again.turn_at, "log: from when one goes out as one comes in");
         let ats =
             |from| (from..self.entries.len()).filter_map(|nth| self.entries.get(nth)).map(|entry| entry.at);
         assert!(ats(0).zip(ats(1)).all(|(earlier, later)| earlier < later), "log: order");

@@ -18,7 +18,8 @@ impl SlidingLog {
             return;
         }
         // Beyond 2^64 - 1, which only resets and corrections lead to, a window is as good as full.
-        let cost = cost.min(u64::MAX - self.kept());
+        let cost = cost.min(u64::MAX - self.kept);
+        self.kept += cost;
         self.through = self.through.wrapping_add(cost);
         self.last_at = self.last_at.max(at);
         match self.entries.back_mut() {
@@ -35,6 +36,7 @@ impl SlidingLog {
         let Some(entry) = self.entries.get(place).filter(|entry| entry.at == at) else { return };
         let (through, earlier) = (entry.through, self.through_before(place));
         let cost = cost.min(through.wrapping_sub(earlier));
+        self.kept -= cost;
         self.through = self.through.wrapping_sub(cost);
         self.shift(place, cost.wrapping_neg());
         if through.wrapping_sub(cost) == earlier {
@@ -58,7 +60,7 @@ impl SlidingLog {
     /// The running total before the n-th entry.
     pub(super) fn through_before(&self, nth: usize) -> u64 {
         let earlier = nth.checked_sub(1).and_then(|earlier| self.entries.get(earlier));
-        earlier.map_or(self.before, |entry| entry.through)
+        earlier.map_or(self.before(), |entry| entry.through)
     }
 
     /// The running totals from the n-th entry on are so much more.
@@ -80,12 +82,11 @@ impl SlidingLog {
             return;
         }
         if let Some(first) = self.entries.front() {
-            self.before = first.through;
+            self.kept = self.through.wrapping_sub(first.through);
             self.entries.drop_front(1);
         }
-        self.note_first();
         // One start out, one in: mostly there is no second that has left.
-        if self.first_leaves <= now {
+        if self.has_dead(now) {
             self.prune_many(now);
         }
     }
@@ -93,9 +94,8 @@ impl SlidingLog {
     #[inline(never)]
     fn prune_many(&mut self, now: Instant) {
         let dead = if self.empty_from() <= now { self.entries.len() } else { self.dead(now) };
-        self.before = self.through_before(dead);
+        self.kept = self.through.wrapping_sub(self.through_before(dead));
         self.entries.drop_front(dead);
-        self.note_first();
     }
 
     /// Whether an entry has left the window.

@@ -17,7 +17,7 @@ pub(super) struct Live {
 impl SlidingLog {
     #[inline(always)]
     pub(super) fn live(&self, now: Instant) -> Live {
-        let before = if self.has_dead(now) { self.before_live(now) } else { self.before };
+        let before = if self.has_dead(now) { self.before_live(now) } else { self.before() };
         Live { before, total: self.through.wrapping_sub(before) }
     }
 
