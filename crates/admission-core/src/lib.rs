@@ -19,6 +19,8 @@
 //! > [`Coordinator::handle_timeout`] called at [`Coordinator::poll_timeout`]. A timer that is early
 //! > does no harm, and one that is late costs only its lateness: what is decided is decided by `now`.
 //!
+//! Of all that, [`SlidingWindow`] is the quota alone, for those who have nothing to queue.
+//!
 //! What holds a ticket back, and in which order they go, is said once: in `verdict.rs` and in
 //! `queue/`. The rules have names (L3, E4), which comments refer to; the book of rules lists the
 //! tests of each.
@@ -44,6 +46,7 @@ mod queue;
 mod ready;
 mod refusal;
 mod scope;
+mod sliding_window;
 mod snapshot;
 #[cfg(steps)]
 mod steps;
@@ -58,5 +61,6 @@ pub use event::Event;
 pub use explanation::{Explanation, Held, TicketState};
 pub use ids::{Key, ProviderId, ScopeId, Side, TicketId, UnitId};
 pub use refusal::{Hold, KeyHolder, Reason, Refusal};
+pub use sliding_window::SlidingWindow;
 pub use snapshot::{PacerSnapshot, ScopeSnapshot, Snapshot};
 pub use time::Instant;

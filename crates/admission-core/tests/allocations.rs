@@ -12,7 +12,7 @@ mod transcript;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use admission_core::{Admitted, Log};
+use admission_core::{Admitted, Log, SlidingWindow};
 use allocation_counter::measure;
 use dice::Dice;
 use transcript::*;
@@ -364,6 +364,20 @@ fn a_window_of_zero_allocates_nothing() {
         }
     });
     assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
+// rules L3, W5
+#[test]
+fn a_window_by_itself_allocates_nothing_after_construction() {
+    for limit in [1, 60, 100_000] {
+        let mut window = SlidingWindow::new(limit, ms(1_000)).expect("limits that are in order");
+        let counted = measure(|| {
+            for then in 0..10_000 {
+                let _ = window.try_start(at(then));
+            }
+        });
+        assert_eq!(counted.count_total, 0, "{limit}");
+    }
 }
 
 // rule W1

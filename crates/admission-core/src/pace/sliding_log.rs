@@ -159,6 +159,13 @@ impl SlidingLog {
         self.window_nanos == 0
     }
 
+    /// Time does not run back, and never reaches the end (rules T1, T2). For those who do not see to that
+    /// themselves.
+    #[inline(always)]
+    pub(crate) fn latest(&self, now: Instant) -> Instant {
+        now.min(Instant::LAST).max(self.last_at)
+    }
+
     /// Whether this cost could ever be admitted (rule L6).
     pub(crate) fn fits(&self, cost: u64) -> bool {
         self.forgets_at_once() || cost <= self.limit
