@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use crate::cases::rate;
 use crate::goals::{Bar, goals};
 use crate::picture;
 use crate::results::Results;
@@ -50,8 +51,9 @@ const TABLES: &[Table] = &[
     Table {
         name: "rate",
         title: "One rate check, nobody waiting",
-        note: "The machine's sliding log is no object by itself: what it costs is the difference between the \
-               machine with a window and the one without.",
+        note: "The exact window by itself (`SlidingWindow`) is the log that the machine keeps: it is full all the \
+               time with 60 a minute, and has room with 100,000. Those that are given the time read no clock. What \
+               the log adds to a whole call is the difference between the machine with a window and the one without.",
         columns: CALL,
     },
     Table {
@@ -276,7 +278,11 @@ fn page(results: &Results) -> String {
         let Some(rows) = results.rows(table.name) else { continue };
         let has = |metric: &str| rows.iter().any(|(case, _)| results.get(table.name, case, metric).is_some());
         let columns: Vec<_> = table.columns.iter().filter(|(metric, _)| has(metric)).collect();
-        let _ = write!(page, "\n## {}\n\n{}\n\n| case |", table.title, table.note);
+        let _ = write!(page, "\n## {}\n\n{}", table.title, table.note);
+        if table.name == "rate" {
+            page += &in_the_machine(results).unwrap_or_default();
+        }
+        page += "\n\n| case |";
         columns.iter().for_each(|(_, head)| page += &format!(" {head} |"));
         page += "\n|---|";
         columns.iter().for_each(|_| page += "--:|");
@@ -291,6 +297,25 @@ fn page(results: &Results) -> String {
         }
     }
     page
+}
+
+/// What the log adds to a call of the machine, in figures.
+fn in_the_machine(results: &Results) -> Option<String> {
+    let against = format!("against {}", rate::GIVEN_TIME);
+    let adds = |case: &str, metric: &str| {
+        let of = |case| results.get("rate", case, metric);
+        Some(of(case)? - of(rate::MACHINE)?)
+    };
+    let told = |case: &str| {
+        let checks = short(adds(case, &against)?);
+        let instructions = adds(case, "instructions").map(short);
+        Some(instructions.map_or_else(
+            || format!("{checks} of governor's checks"),
+            |count| format!("{checks} of governor's checks ({count} instructions)"),
+        ))
+    };
+    let (full, with_room) = (told(rate::MACHINE_FULL)?, told(rate::MACHINE_WITH_ROOM)?);
+    Some(format!(" That is {full} where it is full, and {with_room} where it has room."))
 }
 
 fn goal_table(results: &Results) -> String {
@@ -403,5 +428,19 @@ mod tests {
         assert!(page.contains("| wakes | 1 | 1.00 | met |"));
         assert!(page.contains("| polls | 2 | – | not measured |"));
         assert!(!page.contains("## One rate check"));
+    }
+
+    #[test]
+    fn the_page_says_what_a_log_adds_to_a_call() {
+        let mut results = Results::default();
+        let cases = [(rate::MACHINE, 6.0), (rate::MACHINE_FULL, 8.5), (rate::MACHINE_WITH_ROOM, 7.25)];
+        for (case, checks) in cases {
+            results.set("rate", case, &format!("against {}", rate::GIVEN_TIME), checks);
+        }
+        results.set("rate", rate::MACHINE, "instructions", 200.0);
+        results.set("rate", rate::MACHINE_FULL, "instructions", 280.0);
+        let full = "2.50 of governor's checks (80.0 instructions) where it is full";
+        let told = format!(" That is {full}, and 1.25 of governor's checks where it has room.");
+        assert!(page(&results).contains(&told));
     }
 }

@@ -12,6 +12,7 @@ pub mod instructions;
 pub mod machine;
 pub mod permit;
 pub mod queue;
+pub mod window;
 
 use std::future::Future;
 use std::hint::black_box;
@@ -89,6 +90,7 @@ pub fn watched() -> Vec<Group> {
         ),
         queue::drained(),
         queue::left(),
+        window::group(),
     ]
 }
 
