@@ -112,3 +112,19 @@ fn calls_of_one_instant_are_corrected_each_by_its_own_cost() {
         assert_eq!([left(large, 4), left(large, 0), left(small, 1), left(small, 0)], [93, 97, 99, 100]);
     }
 }
+
+// rules S3, L3: a full log whose first start has left long ago, and whose last is of this instant
+#[test]
+fn a_start_in_the_instant_of_one_that_was_abandoned_counts_beside_it() {
+    let mut play = Play::new(free(), &[quota(2, 10)]);
+    play.starts(0, &ask(A));
+    let ticket = play.queues(20, &ask(A).deferred());
+    play.granted(&[ticket]);
+    play.drop(20, ticket);
+    play.starts(20, &ask(A));
+    assert_eq!(play.refuses(21, &ask(A).at_once()).retry_after, Some(ms(9)));
+    for _ in 0..2 {
+        play.starts(30, &ask(A));
+    }
+    assert_eq!(play.refuses(30, &ask(A).at_once()).retry_after, Some(ms(10)));
+}

@@ -35,6 +35,7 @@ pub(crate) const EXPLAINED: &[Explained] = &[
             "crates/admission-core/src/pace/sliding_log.rs: replace SlidingLog::is_easy -> bool with false",
             "crates/admission-core/src/pace/sliding_log.rs: replace < with > in SlidingLog::room",
             "crates/admission-core/src/pace/sliding_log.rs: replace SlidingLog::start_in_turn -> Option<Instant> with None",
+            "crates/admission-core/src/pace/sliding_log.rs: replace >= with < in SlidingLog::start_in_turn",
             "crates/admission-core/src/pace/sliding_log.rs: replace > with >= in SlidingLog::start_in_turn #1",
             "crates/admission-core/src/pace/sliding_log.rs: replace > with >= in SlidingLog::start_in_turn #2",
             "crates/admission-core/src/pace/sliding_log.rs: replace <= with > in SlidingLog::start",
