@@ -86,12 +86,12 @@ pub(crate) fn rows() -> Vec<Row> {
         Row::new(
             "rt loom",
             "every order of the steps of two or three threads keeps the rules",
-            [loom(3, "")],
+            [loom(3, "").env(OPTIMISED, "0")],
         ),
         Row::new(
             "rt shuttle",
             "so do random orders, with more changes of thread than can all be tried",
-            [shuttle(1_000, "")],
+            [shuttle(1_000, "").env(OPTIMISED, "0")],
         ),
         Sanitize::row(
             Sanitizer::Address,
@@ -114,6 +114,9 @@ pub(crate) fn rows() -> Vec<Row> {
         },
     ]
 }
+
+/// Short forms of the model checkers run for a few seconds, and to optimise them would take half a minute each.
+const OPTIMISED: &str = "CARGO_PROFILE_RELEASE_OPT_LEVEL";
 
 fn deny() -> Step {
     Step::cargo("deny --offline check licenses bans sources")
