@@ -275,6 +275,8 @@ impl Copy {
                 .env("CARGO_TERM_COLOR", "never")
                 // Nobody debugs them, and they link sooner.
                 .env("CARGO_PROFILE_DEV_DEBUG", "0")
+                // Each differs from the last by a line.
+                .env("CARGO_INCREMENTAL", "1")
                 .env("RACE", race)
                 .env("RUSTFLAGS", &flags);
             command

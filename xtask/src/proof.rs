@@ -199,12 +199,14 @@ impl Sanitize {
             tests => tests.iter().map(|test| format!("--test {test}")).collect::<Vec<_>>().join(" "),
         };
         let words = format!("--no-fail-fast --target {machine} -p conformance -p admission-rt {tests}");
+        // What a sanitizer says is of use with lines only.
+        let test = || Step::test(&words).env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
         match self.sanitizer {
             Sanitizer::Address => {
                 find_library(libraries.trim(), "asan")?;
                 let known = workspace::root()?.join("xtask/leaks-on-purpose.txt");
                 let known = format!("suppressions={}:print_suppressions=0", known.display());
-                let step = Step::test(&words).env("RUSTFLAGS", "-Zsanitizer=address");
+                let step = test().env("RUSTFLAGS", "-Zsanitizer=address");
                 Ok(step.env("LSAN_OPTIONS", &known).env("RUSTC_BOOTSTRAP", "1").target_folder("address"))
             }
             Sanitizer::Thread => {
@@ -216,7 +218,7 @@ impl Sanitize {
                     "-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args=-Wl,--whole-archive \
                      -Zpre-link-args={library} -Zpre-link-args=-Wl,--no-whole-archive"
                 );
-                let step = Step::test(&format!("-Zbuild-std {words}")).by(&compiler.cargo);
+                let step = test().word("-Zbuild-std").by(&compiler.cargo);
                 let step = step.env("RUSTC", &compiler.rustc).env("RUSTDOC", &compiler.rustdoc());
                 Ok(step.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", &linked).target_folder("thread"))
             }
