@@ -1,14 +1,16 @@
-//! Running rows: one command after the other, watched, with a table at the end.
+//! Running rows: in two lanes, each one command after the other, watched, with a table at the end.
 //!
 //! A row is data: a name, what it shows, and steps, each a command of its own. This file
 //! owns how they are run and reported; which rows there are is the business of `test_matrix.rs` and
-//! `check.rs`. It deliberately runs nothing in parallel: cargo does that within a row, and a machine
-//! with two cores gains nothing from more.
+//! `check.rs`. Rows that build in a folder of their own have a lane beside the others': cargo lets one build
+//! at a time into a folder, and a row alone leaves much of a second core idle, while its last crate is built
+//! and its tests run. More lanes would leave a machine with two cores no room for tests in real time.
 
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -75,25 +77,52 @@ impl Row {
     pub(crate) fn long(self) -> Row {
         Row { is_long: true, ..self }
     }
+
+    /// Whether its build is in nobody's way. What else its steps do, a glance at the formatting say, takes no time.
+    fn is_apart(&self) -> bool {
+        self.steps.first().is_some_and(Step::is_apart)
+    }
 }
 
-/// Runs the rows in their order and tells about it: on standard output, or on standard error if the
-/// output is kept for JSON.
+/// Runs the rows, those of a lane in their order, and tells about it: on standard output, or on standard error
+/// if the output is kept for JSON.
 pub(crate) fn run(rows: &[Row], is_json: bool) -> Result<Report, String> {
     let teller = Teller::new(rows, is_json);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let lanes = lanes(rows, cores);
+    let ended = thread::scope(|scope| {
+        let teller = &teller;
+        let running: Vec<_> =
+            lanes.into_iter().map(|lane| scope.spawn(move || run_lane(lane, teller))).collect();
+        let lanes = running.into_iter().map(|lane| lane.join().map_err(|_| "a lane panicked".to_owned())?);
+        lanes.collect::<Result<Vec<_>, String>>()
+    })?;
+    teller.bar.finish_and_clear();
+    let mut results: Vec<_> = ended.into_iter().flatten().collect();
+    results.sort_by_key(|(at, _)| *at);
+    Ok(Report { results: results.into_iter().map(|(_, finished)| finished).collect() })
+}
+
+/// The rows with their places: those that build in a folder of their own, and the others, if there is a core
+/// for each.
+fn lanes(rows: &[Row], cores: usize) -> [Vec<(usize, &Row)>; 2] {
+    let (apart, shared) = rows.iter().enumerate().partition(|(_, row)| cores > 1 && row.is_apart());
+    [shared, apart]
+}
+
+fn run_lane(rows: Vec<(usize, &Row)>, teller: &Teller) -> Result<Vec<(usize, Finished)>, String> {
     let mut results = Vec::new();
-    for (at, row) in rows.iter().enumerate() {
+    for (at, row) in rows {
         teller.starts(at, row);
         let began = now();
         let mut printed = Vec::new();
-        let result = run_row(row, &teller, &mut printed)?;
+        let result = run_row(row, teller, &mut printed)?;
         let finished =
             Finished { row: row.name.clone(), shows: row.shows.clone(), result, took: began.elapsed() };
         teller.ended(at, &finished, &printed);
-        results.push(finished);
+        results.push((at, finished));
     }
-    teller.bar.finish_and_clear();
-    Ok(Report { results })
+    Ok(results)
 }
 
 fn run_row(row: &Row, teller: &Teller, printed: &mut Vec<String>) -> Result<Outcome, String> {
@@ -226,7 +255,6 @@ impl Teller {
 
     fn starts(&self, at: usize, row: &Row) {
         if self.is_live {
-            self.bar.set_position(at as u64);
             self.bar.set_message(row.name.clone());
         } else {
             self.line(&format!("[{:>2}/{}] start   {}", at + 1, self.count, row.name));
@@ -253,17 +281,18 @@ impl Teller {
         let row = &finished.row;
         let line =
             format!("[{:>2}/{}] {verdict:<7} {row:<width$} {seconds:>7.1} s  {why}", at + 1, self.count);
-        self.line(line.trim_end());
+        self.bar.inc(1);
+        let mut lines = vec![line.trim_end().to_owned()];
         if matches!(finished.result, Outcome::Failed { .. }) {
-            self.line(&format!("---- the end of what {row} printed"));
-            for line in &printed[printed.len().saturating_sub(TAIL_LINES)..] {
-                self.line(line);
-            }
-            match keep(row, printed) {
-                Ok(path) => self.line(&format!("---- all of it is in {}", path.display())),
-                Err(error) => self.line(&format!("---- all of it could not be written down: {error}")),
-            }
+            lines.push(format!("---- the end of what {row} printed"));
+            lines.extend_from_slice(&printed[printed.len().saturating_sub(TAIL_LINES)..]);
+            lines.push(match keep(row, printed) {
+                Ok(path) => format!("---- all of it is in {}", path.display()),
+                Err(error) => format!("---- all of it could not be written down: {error}"),
+            });
         }
+        // At once, so that the other lane says nothing in between.
+        self.line(&lines.join("\n"));
     }
 
     fn line(&self, line: &str) {
@@ -378,6 +407,30 @@ mod tests {
         assert_eq!(report().closing_line(), "1 passed, 1 failed, 1 skipped");
         assert_eq!(report().json()["failed"], 1);
         assert_eq!(report().json()["rows"][1]["why"], "it ran no test");
+    }
+
+    #[test]
+    fn rows_with_a_folder_of_their_own_run_beside_the_others() {
+        let audited = Step::test("-p admission-core").target_folder("audit");
+        let plain = Step::test("-p admission-core");
+        let rows = [
+            Row::new("one", "", [plain.clone()]),
+            Row::new("audited", "", [audited.clone(), plain.clone()]),
+            Row::new("two", "", [plain, audited]),
+        ];
+        let places =
+            |cores| lanes(&rows, cores).map(|lane| lane.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+        assert_eq!(places(2), [vec![0, 2], vec![1]]);
+        assert_eq!(places(1), [vec![0, 1, 2], vec![]]);
+    }
+
+    #[test]
+    fn the_table_has_the_rows_in_their_order() {
+        let skipped = |name: &str| Row { skip: Some("not now".to_owned()), ..Row::new(name, "", []) };
+        let apart = Row { steps: vec![Step::cargo("").target_folder("a")], ..skipped("a") };
+        let report = run(&[apart, skipped("b"), skipped("c")], true).unwrap();
+        let names: Vec<_> = report.results.iter().map(|finished| finished.row.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::workspace;
 pub(crate) struct Step {
     /// Another program than the cargo that runs this chore.
     program: Option<String>,
+    /// Another of these chores: its first word says so to whoever types it, and this program runs it.
+    is_chore: bool,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
     target_folder: Option<String>,
@@ -28,6 +30,7 @@ impl Step {
     pub(crate) fn cargo(words: &str) -> Step {
         Step {
             program: None,
+            is_chore: false,
             arguments: words.split_whitespace().map(str::to_owned).collect(),
             env: Vec::new(),
             target_folder: None,
@@ -39,6 +42,11 @@ impl Step {
     /// `cargo test` with these words. It fails if no test ran, since that would show nothing.
     pub(crate) fn test(words: &str) -> Step {
         Step { runs_tests: true, ..Step::cargo(&format!("test {words}")) }
+    }
+
+    /// `cargo xtask` with these words, but without cargo, which would wait for whoever builds just now.
+    pub(crate) fn chore(words: &str) -> Step {
+        Step { is_chore: true, ..Step::cargo(&format!("xtask {words}")) }
     }
 
     /// Another program with these words.
@@ -66,6 +74,11 @@ impl Step {
     /// everything in each other's way.
     pub(crate) fn target_folder(self, name: &str) -> Step {
         Step { target_folder: Some(name.to_owned()), ..self }
+    }
+
+    /// Whether it builds in another folder than most, so that neither waits for the other.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.target_folder.is_some() || self.is_chore
     }
 
     /// Look at what it printed, too.
@@ -108,9 +121,15 @@ impl Step {
     }
 
     pub(crate) fn command(&self) -> Result<Command, String> {
-        let mut command = Command::new(self.program.clone().unwrap_or_else(workspace::cargo));
+        let mut command = if self.is_chore {
+            Command::new(
+                env::current_exe().map_err(|error| format!("this program is not to be found: {error}"))?,
+            )
+        } else {
+            Command::new(self.program.clone().unwrap_or_else(workspace::cargo))
+        };
         command
-            .args(&self.arguments)
+            .args(&self.arguments[usize::from(self.is_chore)..])
             .current_dir(workspace::root()?)
             .env("CARGO_TERM_COLOR", "never")
             .stdin(Stdio::null());
@@ -140,5 +159,16 @@ mod tests {
             step.command_line(),
             "RUSTFLAGS=\"--cfg audit\" cargo test --target-dir target/audit -p admission-core -- --nocapture"
         );
+        assert!(step.is_apart() && !Step::test("-p admission-core").is_apart());
+    }
+
+    #[test]
+    fn a_chore_is_run_by_this_program_and_typed_as_always() {
+        let step = Step::chore("faults --list");
+        assert_eq!(step.command_line(), "cargo xtask faults --list");
+        let command = step.command().unwrap();
+        assert_eq!(command.get_program(), env::current_exe().unwrap());
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["faults", "--list"]);
+        assert!(step.is_apart());
     }
 }
