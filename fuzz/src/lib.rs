@@ -36,7 +36,7 @@ pub fn live(bytes: &[u8]) -> Result<Outcome, String> {
     let setting = Setting::draw(&mut Tape(settings));
     match setting.live(&mut Tape(calls), &mut totals) {
         Ok(()) => {
-            let Totals([grants, refusals, take_backs]) = totals;
+            let Totals([grants, refusals, take_backs, _]) = totals;
             Ok(Outcome { grants, refusals, take_backs })
         }
         Err(Difference(what)) => Err(what),

@@ -27,13 +27,13 @@ use self::take_back::TakenBack;
 use crate::event::Events;
 use crate::handoff::HandOff;
 use crate::providers::Providers;
-use crate::queue::{Flags, NIL, Queue, State};
+use crate::queue::{Flags, NIL, Queue, Scattered, State};
 use crate::ready::Ready;
 use crate::scope::{Pacer, Scope};
 use crate::time::nanos;
 use crate::timed::Timed;
 use crate::{
-    Config, ConfigError, Event, Instant, Limits, ProviderId, Reason, Refusal, ScopeId, Side, TicketId,
+    Config, ConfigError, Event, Instant, Key, Limits, ProviderId, Reason, Refusal, ScopeId, Side, TicketId,
 };
 
 pub use self::living::ChangeError;
@@ -195,7 +195,88 @@ impl Coordinator {
         outcome
     }
 
-    /// The same when something may happen by itself first.
+    /// A newcomer without a cost, which starts at once, or else nothing has happened: a short way for what most
+    /// calls are. `None` does not say that it may not start, only that [`request`](Self::request) is to be asked: so it
+    /// is, too, where time has something to do first, where another call waits for the key, and where the provider has
+    /// yet to be made.
+    ///
+    /// Without a `now` it is as of the last call, for drivers that need not read a clock where no limit counts time:
+    /// no time passes, and when it started nobody knows. Of one that has a key, others are told that it runs since the
+    /// first of them came upon it.
+    ///
+    /// # Cost
+    ///
+    /// O(1), but for its provider's pacers.
+    ///
+    /// ```
+    /// use admission_core::{Config, Coordinator, Instant, Key, Limits, ProviderId, Reason, Request};
+    ///
+    /// let mut config = Config::new();
+    /// config.providers.push(Limits::new().max_concurrent(2));
+    /// let mut coordinator = Coordinator::new(&config)?;
+    /// let (bank, payment) = (ProviderId::new(0), Key(7));
+    /// let ticket = coordinator.start_at_once(bank, Some(payment), None).expect("nobody is there");
+    /// assert_eq!(coordinator.start_at_once(bank, Some(payment), None), None, "never twice at once");
+    ///
+    /// let again = Request::new(bank).key(payment).at_once();
+    /// let refusal = coordinator.request(&again, Instant::from_millis(40)).unwrap_err();
+    /// let holder = refusal.key_holder.expect("it is the key");
+    /// assert_eq!(refusal.reason, Reason::Exhausted);
+    /// assert_eq!((holder.ticket, holder.since), (ticket, Instant::from_millis(40)));
+    /// # Ok::<(), admission_core::ConfigError>(())
+    /// ```
+    #[inline(always)]
+    pub fn start_at_once(
+        &mut self,
+        provider: ProviderId,
+        key: Option<Key>,
+        now: Option<Instant>,
+    ) -> Option<TicketId> {
+        let (now, start) = now.map_or((Instant::ZERO, Instant::NEVER), |now| (now, Instant::ZERO));
+        let started = match key {
+            Some(key) => self.start_with_key(provider, key, now, start),
+            None => self.start_without_key(provider, now, start),
+        };
+        started.map(TicketId::from_bits)
+    }
+
+    /// Two functions, and a number comes back: so that all of it passes in registers.
+    #[inline(never)]
+    fn start_with_key(
+        &mut self,
+        provider: ProviderId,
+        key: Key,
+        now: Instant,
+        start: Instant,
+    ) -> Option<u64> {
+        self.start_keyed_or_not(provider, Some(Scattered::of(key)), now, start)
+    }
+
+    #[inline(never)]
+    fn start_without_key(&mut self, provider: ProviderId, now: Instant, start: Instant) -> Option<u64> {
+        self.start_keyed_or_not(provider, None, now, start)
+    }
+
+    /// `start`: not before that, as far as is known.
+    #[inline(always)]
+    fn start_keyed_or_not(
+        &mut self,
+        provider: ProviderId,
+        key: Option<Scattered>,
+        now: Instant,
+        start: Instant,
+    ) -> Option<u64> {
+        let now = self.latest(now);
+        if now < self.quiet_before && !self.asks_more {
+            if let Some((ticket, further)) = self.start_newcomer_plainly(provider.0, key, now, start.max(now))
+            {
+                return self.do_further_for(ticket.to_bits(), further, provider.0, now);
+            }
+        }
+        self.start_at_length(provider, key, now, start.max(now))
+    }
+
+    /// The same as [`request`](Self::request) when something may happen by itself first.
     #[inline(never)]
     fn request_in_time(&mut self, request: &Request<'_>, now: Instant) -> Result<Admitted, Refusal> {
         let now = now.min(Instant::LAST);

@@ -21,7 +21,8 @@ pub struct Explanation {
     pub key: Option<Key>,
     /// When it was submitted.
     pub submitted: Instant,
-    /// When it was granted or, if it runs, started; `None` while it waits.
+    /// When it was granted or, if it runs, started; `None` while it waits, and where nobody knows (see
+    /// [`Coordinator::start_at_once`](crate::Coordinator::start_at_once)).
     pub since: Option<Instant>,
     /// It may be granted up to this instant; the first call with a later one refuses it (rules W2, R2). A
     /// grant that is taken back later ends with it, too. `None` if it may wait for ever, or has started.

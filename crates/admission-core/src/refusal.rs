@@ -42,7 +42,8 @@ pub struct KeyHolder {
     pub provider: ProviderId,
     /// Whether it runs; if not, it is granted and has not started.
     pub is_running: bool,
-    /// When it was granted or, if it runs, started.
+    /// When it was granted or, if it runs, started. Of one that started as of an earlier call (see
+    /// [`Coordinator::start_at_once`](crate::Coordinator::start_at_once)): when the first other call came upon it.
     pub since: Instant,
 }
 

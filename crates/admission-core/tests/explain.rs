@@ -56,6 +56,54 @@ fn everything_that_holds_a_ticket_back_is_listed() {
     assert_eq!((told.deadline, told.earliest), (Some(at(1_020)), Some(at(410))));
 }
 
+// rule O2: of one that started as of an earlier call it is not known when that was
+#[test]
+fn who_started_undated_has_its_key_since_the_first_other_call_came_upon_it() {
+    let mut play = Play::new(conc(2), &[conc(2)]);
+    play.time(5);
+    let runs = play.core.start_at_once(A, Some(Key(7)), None).expect("nobody is there");
+    assert_eq!((play.explains(runs).submitted, play.explains(runs).since), (at(5), None));
+    let waits = play.queues(60, &ask(A).key(Key(7)));
+    play.time(90);
+    let holder = play.explains(waits).key_holder.expect("it has the key");
+    assert_eq!((holder.ticket, holder.is_running, holder.since), (runs, true, at(60)));
+    assert_eq!(play.explains(runs).since, Some(at(60)));
+}
+
+// rule O2: who is refused has come upon it as well
+#[test]
+fn who_started_undated_has_its_key_since_a_call_was_refused_for_it() {
+    let mut play = Play::new(conc(1), &[conc(1)]);
+    let runs = play.core.start_at_once(A, Some(Key(7)), None).expect("nobody is there");
+    for now in [60, 90] {
+        let refused = play.core.request(&ask(A).key(Key(7)).at_once(), at(now)).unwrap_err();
+        let holder = refused.key_holder.expect("it has the key");
+        assert_eq!((holder.ticket, holder.since), (runs, at(60)));
+    }
+}
+
+// rules E4, E6, W4, W6: the short way starts nobody whom the long one would not
+#[test]
+fn nobody_starts_the_short_way_who_would_not_start_at_once() {
+    let mut play = Play::new(conc(3), &[conc(1), conc(3).interval(ms(100))]);
+    let short =
+        |play: &mut Play, provider, key, now| play.core.start_at_once(provider, key, Some(at(now))).is_some();
+    let first = play.starts(0, &ask(A));
+    assert!(!short(&mut play, A, None, 0), "full");
+    let waits = play.queues(0, &ask(A));
+    play.settle(0, first);
+    assert!(!short(&mut play, A, None, 0), "a grant is out");
+    assert!(play.step(0, waits) == Step::Start);
+    assert!(short(&mut play, B, Some(Key(1)), 0));
+    assert!(!short(&mut play, B, None, 99), "an interval");
+    assert!(!short(&mut play, B, Some(Key(1)), 100), "a key");
+    assert!(short(&mut play, B, Some(Key(2)), 100));
+    play.settle(100, waits);
+    assert!(!short(&mut play, ProviderId::new(9), None, 200), "no such provider");
+    play.core.close(at(200));
+    assert!(!short(&mut play, A, None, 200), "closed");
+}
+
 // rules O2, T6: as of the latest call
 #[test]
 fn what_is_over_is_not_listed() {

@@ -313,6 +313,22 @@ fn a_correction_may_pass_the_limit() {
     play.granted(&[waits]);
 }
 
+// rules L8, L3: one that started as of an earlier call counts from there, whatever is known or noted of it later
+#[test]
+fn a_correction_of_an_undated_start_changes_the_entry_of_its_start() {
+    let mut play = Play::new(free(), &[tokens(100, 1_000)]);
+    play.time(10);
+    let a = play.core.start_at_once(A, Some(Key(7)), None).expect("nobody is there");
+    play.correct(300, a, 60);
+    play.correct(310, a, 50);
+    assert_eq!(play.available(310, of(A)), 50, "the second in place of the first");
+    // Somebody comes upon it.
+    play.queues(320, &ask(A).key(Key(7)));
+    play.correct(330, a, 20);
+    assert_eq!(play.available(1_009, of(A)), 80);
+    assert_eq!(play.available(1_010, of(A)), 100, "no longer than for a window from its start");
+}
+
 // rules L8, L9: until settled the cost holds for as long as the call counts
 #[test]
 fn a_correction_until_settled() {

@@ -5,7 +5,6 @@
 //! number of providers.
 
 use std::collections::VecDeque;
-use std::hint::black_box;
 use std::time::Duration;
 
 use admission_core::{
@@ -125,7 +124,7 @@ impl Busy {
         let request = Request::new(ProviderId::new(provider)).key(Key(key));
         match self.machine.request(&request, Instant::from_nanos(self.now)) {
             Ok(Admitted::Started(ticket)) => self.running.push_back(ticket),
-            Ok(Admitted::Queued(ticket)) => drop(black_box(ticket)),
+            Ok(Admitted::Queued(_)) => {}
             Err(refusal) => panic!("refused: {refusal:?}"),
         }
     }
@@ -156,7 +155,7 @@ impl Busy {
         let provider = ProviderId::new(self.providers[(self.key & 4_095) as usize]);
         let now = Instant::from_nanos(self.now);
         match self.machine.request(&Request::new(provider).key(Key(key)), now) {
-            Ok(Admitted::Queued(ticket)) => self.machine.handle_release(black_box(ticket), now),
+            Ok(Admitted::Queued(ticket)) => self.machine.handle_release(ticket, now),
             other => panic!("not queued: {other:?}"),
         }
     }
@@ -188,7 +187,7 @@ fn idle(providers: usize, limits: &Limits) -> Run {
             let request = Request::new(provider).key(Key(key));
             let at = Instant::from_nanos(now);
             match machine.request(&request, at) {
-                Ok(Admitted::Started(ticket)) => machine.handle_release(black_box(ticket), at),
+                Ok(Admitted::Started(ticket)) => machine.handle_release(ticket, at),
                 other => panic!("not started: {other:?}"),
             }
         }

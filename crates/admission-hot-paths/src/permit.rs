@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
                 now += 10;
                 let at = Instant::from_nanos(now);
                 match black_box(&mut machine).request(&request, at) {
-                    Ok(Admitted::Started(ticket)) => machine.handle_release(black_box(ticket), at),
+                    Ok(Admitted::Started(ticket)) => machine.handle_release(ticket, at),
                     other => panic!("not started: {other:?}"),
                 }
             }

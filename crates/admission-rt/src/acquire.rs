@@ -18,7 +18,7 @@ use crate::call::{Call, Extras, Rare};
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
-use crate::shared::{Shared, State};
+use crate::shared::{Shared, Started, State};
 use crate::stage::{Heard, Stage};
 use crate::unwind::{Unwind, quietly};
 use crate::{AbortReason, Permit, Rejected, Waiting};
@@ -47,6 +47,7 @@ impl<R: Runtime> Acquire<R> {
     }
 
     /// Like `poll`, without a pin: for services that keep the future in a field.
+    #[inline(always)]
     pub fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
         self.admit.poll(Host::of::<R>(), cx)
     }
@@ -57,10 +58,8 @@ impl<R: Runtime> Acquire<R> {
     /// Costs one turn of the lock, and a few allocations.
     #[must_use]
     pub fn explain(&self) -> Option<Waiting> {
-        match (&self.admit.stage, &self.admit.shared) {
-            (Stage::Waiting { ticket, .. }, Some(shared)) => shared.explain(*ticket),
-            _ => None,
-        }
+        let Live { stage, shared, .. } = self.admit.0.as_ref()?;
+        shared.explain(stage.ticket()?)
     }
 
     pub(crate) fn enqueue(&mut self) {
@@ -71,6 +70,7 @@ impl<R: Runtime> Acquire<R> {
 impl<R: Runtime> Future for Acquire<R> {
     type Output = Result<Permit, Rejected>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.get_mut().poll_acquire(cx)
     }
@@ -78,21 +78,23 @@ impl<R: Runtime> Future for Acquire<R> {
 
 impl<R> fmt::Debug for Acquire<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match &self.admit.stage {
-            Stage::Lazy { .. } | Stage::LazyKey { .. } => "not submitted",
-            Stage::Waiting { .. } => "waiting",
-            Stage::Refused(_) => "refused",
-            Stage::Ended { .. } | Stage::Done => "done",
+        let stage = match self.admit.0.as_ref().map(|live| &live.stage) {
+            Some(Stage::Lazy { .. } | Stage::LazyKey { .. }) => "not submitted",
+            Some(Stage::Waiting { .. }) => "waiting",
+            Some(Stage::Refused(_)) => "refused",
+            Some(Stage::Ended { .. }) | None => "done",
         };
         f.debug_tuple("Acquire").field(&stage).finish()
     }
 }
 
-/// An [`Acquire`] of whatever runtime.
-pub(crate) struct Admit {
+/// An [`Acquire`] of whatever runtime. Nothing is left of one that has answered.
+pub(crate) struct Admit(Option<Live>);
+
+/// A call that has not been answered.
+struct Live {
     stage: Stage,
-    /// Gone when done.
-    shared: Option<Arc<Shared>>,
+    shared: Arc<Shared>,
     extras: Extras,
 }
 
@@ -108,20 +110,22 @@ impl Admit {
             Some(key) => Stage::LazyKey { timeout: millis, provider, key },
             None => Stage::Lazy { timeout: millis, provider },
         };
-        Self { stage, shared: Some(shared), extras: Extras(rare) }
+        Self(Some(Live { stage, shared, extras: Extras(rare) }))
     }
 
     /// Submits the call and starts it, or not.
     pub(crate) fn at_once(mut self) -> Result<Permit, Rejected> {
-        if let Some(permit) = self.take_over() {
+        if let Some(permit) = self.start_at_once(|shared| shared.may_start_at_once()) {
             return Ok(permit);
         }
-        if let Some(reason) = self.look() {
+        let Some(live) = &mut self.0 else { return Err(Rejected::Closed) };
+        if let Some(reason) = live.look() {
             return Err(self.aborted(reason));
         }
         let mut told = None;
         let (heard, unwind) =
-            self.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
+            live.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
+        live.shared.note_refusal(heard == Heard::Refused);
         unwind.resume();
         match heard {
             Heard::Start(likeness) => self.start(likeness).ok_or(Rejected::Closed),
@@ -131,59 +135,84 @@ impl Admit {
 
     /// Submits the call, to be polled later.
     fn enqueue(&mut self) {
-        let refused = if let Some(reason) = self.look() {
-            self.aborted(reason)
-        } else {
+        let Some(live) = &mut self.0 else { return };
+        let reason = live.look().or_else(|| {
             let mut told = None;
             let (heard, unwind) =
-                self.submit_and(|request| request.deferred(), &mut told, |_, _| Heard::Unsettled);
+                live.submit_and(|request| request.deferred(), &mut told, |_, _| Heard::Unsettled);
             unwind.resume();
-            match heard {
-                Heard::Refused => self.refused(told),
-                _ => match self.listen() {
-                    None => return,
-                    Some(reason) => self.aborted(reason),
-                },
+            if heard == Heard::Refused {
+                live.keep_refusal(&mut told);
+                return None;
             }
-        };
-        self.stage = Stage::Refused(Box::new(refused));
+            live.listen()
+        });
+        if let Some(reason) = reason {
+            live.keep_abort(reason);
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(
         &mut self,
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
-        match self.stage {
-            Stage::Lazy { .. } => self.poll_plain(host, cx),
-            Stage::LazyKey { .. } => self.poll_first(host, cx),
+        match &self.0 {
+            Some(Live { stage: Stage::Lazy { .. } | Stage::LazyKey { .. }, .. }) => {
+                match self.start_at_once(|shared| !shared.has_queue()) {
+                    Some(permit) => Poll::Ready(Ok(permit)),
+                    None => self.poll_first(host, cx),
+                }
+            }
             _ => self.poll_again(host, cx),
         }
     }
 
-    /// A poll that submits a call without a key, unless there is a ticket for it.
-    #[inline(never)]
-    fn poll_plain(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
-        match self.take_over() {
-            Some(permit) => Poll::Ready(Ok(permit)),
-            None => self.poll_first(host, cx),
-        }
+    /// The usual way of a call of which nothing rare was said: it takes over the ticket of one like it, or else it
+    /// starts in one short turn, where that looks likely. If not, nothing has happened.
+    ///
+    /// In line, and what it calls answers in registers: a permit that is written and moved at once costs as much as
+    /// a lock.
+    #[inline(always)]
+    fn start_at_once(&mut self, is_likely: impl FnOnce(&Shared) -> bool) -> Option<Permit> {
+        let live = self.0.as_ref().filter(|live| live.extras.0.is_none())?;
+        let (ticket, likeness) = match live.stage {
+            Stage::Lazy { provider, .. } => {
+                let likeness = Likeness::plain(provider);
+                match live.shared.batons.take(likeness) {
+                    Some(ticket) => (ticket.to_bits(), likeness),
+                    None if is_likely(&live.shared) => match live.shared.start_without_key(provider) {
+                        Started::No => return None,
+                        Started::Alike(ticket) => (ticket, likeness),
+                        Started::Alone(ticket) => (ticket, Likeness::NONE),
+                    },
+                    None => return None,
+                }
+            }
+            Stage::LazyKey { provider, key, .. } if is_likely(&live.shared) => {
+                (live.shared.start_with_key(provider, Key(key))?, Likeness::NONE)
+            }
+            _ => return None,
+        };
+        let Live { shared, .. } = self.0.take()?;
+        Some(Permit::new(shared, TicketId::from_bits(ticket), likeness, Extras(None)))
     }
 
-    /// A poll that submits the call.
+    /// A poll that submits a call at length.
     #[inline(never)]
     fn poll_first(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
+        let Some(live) = &mut self.0 else { return Poll::Pending };
         // Looked at before submitting, and once more right before a start (rules W3, S3).
-        if self.extras.0.is_some() && self.is_aborted() {
+        if live.extras.0.is_some() && live.is_aborted() {
             return self.poll_again(host, cx);
         }
-        if self.is_likely_to_wait() {
+        if live.is_likely_to_wait() {
             return self.poll_and_sit(host, cx);
         }
         let mut told = None;
-        let (heard, unwind) = self.submit_and(|request| request, &mut told, |_, _| Heard::Unsettled);
-        let heard = self.go_on(heard, &mut told, unwind);
+        let (heard, unwind) = live.submit_and(|request| request, &mut told, |_, _| Heard::Unsettled);
+        let heard = live.go_on(heard, &mut told, unwind);
         self.answer(heard, &mut told, host, cx)
     }
 
@@ -205,25 +234,28 @@ impl Admit {
     /// A poll that does not submit, or must not.
     #[inline(never)]
     fn poll_again(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
-        match self.stage {
-            Stage::Lazy { .. } | Stage::LazyKey { .. } | Stage::Waiting { .. } => {}
-            Stage::Ended { .. } | Stage::Done => return Poll::Pending,
-            Stage::Refused(_) => {
-                return match std::mem::replace(&mut self.stage, Stage::Done) {
-                    Stage::Refused(refused) => Poll::Ready(Err(*refused)),
-                    _ => Poll::Pending,
-                };
-            }
+        let Some(live) = &mut self.0 else { return Poll::Pending };
+        if matches!(live.stage, Stage::Refused(_)) {
+            return self.tell();
         }
         // It listens already, unless the poll that submitted it ended in another's panic.
-        if self.extras.0.is_some() {
-            if let Some(reason) = self.look().or_else(|| self.listen()) {
+        if live.extras.0.is_some() {
+            if let Some(reason) = live.look().or_else(|| live.listen()) {
                 return Poll::Ready(Err(self.aborted(reason)));
             }
         }
         let mut told = None;
-        let heard = self.step(cx.waker(), &mut told);
+        let heard = live.step(cx.waker(), &mut told);
         self.answer(heard, &mut told, host, cx)
+    }
+
+    /// What was kept to be told.
+    #[cold]
+    fn tell(&mut self) -> Poll<Result<Permit, Rejected>> {
+        match self.0.take() {
+            Some(Live { stage: Stage::Refused(refused), .. }) => Poll::Ready(Err(*refused)),
+            _ => Poll::Pending,
+        }
     }
 
     /// The rest of a poll in which the call does not start by its first turn.
@@ -235,19 +267,20 @@ impl Admit {
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
+        let Some(live) = &mut self.0 else { return Poll::Pending };
         if heard == Heard::Unsettled {
             // At once, so that an abort finds the ticket from here on (rule W3).
-            if let Some(reason) = self.listen() {
+            if let Some(reason) = live.listen() {
                 return Poll::Ready(Err(self.aborted(reason)));
             }
             // Whose alarm, and a clone of the waker: foreign code, so between two turns.
             heard = match (host.current)() {
-                Some(runtime) => self.sit(host, cx.waker().clone(), runtime, told),
+                Some(runtime) => live.sit(host, cx.waker().clone(), runtime, told),
                 None => Heard::NoRuntime,
             };
             if heard == Heard::Settled {
                 // A signal from a future may have become ready before the waker was in place.
-                if let Some(reason) = self.look() {
+                if let Some(reason) = live.look() {
                     return Poll::Ready(Err(self.aborted(reason)));
                 }
             }
@@ -263,23 +296,16 @@ impl Admit {
         }
     }
 
-    /// Whether it is worth having a waker at hand before the call is submitted. One that has a signal listens
-    /// to it as soon as it has a ticket, and its waker comes after that.
-    #[inline]
-    fn is_likely_to_wait(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.has_queue())
-            && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
-    }
-
     /// The first turn of a call that will most likely have to wait, and the last until it is granted. Whose
     /// alarm, and a clone of the waker, are foreign code, and come before it.
     #[inline(never)]
     fn poll_and_sit(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
+        let Some(live) = &mut self.0 else { return Poll::Pending };
         let mut told = None;
         let runtime = (host.current)();
         let mut waker = runtime.is_some().then(|| cx.waker().clone());
         let mut booked = Booked::Done;
-        let (heard, mut unwind) = self.submit_and(
+        let (heard, mut unwind) = live.submit_and(
             |request| request,
             &mut told,
             |state, ticket| {
@@ -293,10 +319,61 @@ impl Admit {
                 }
             },
         );
-        let has_alarm = self.shared.as_ref().is_none_or(|shared| shared.make(host, booked));
+        let has_alarm = live.shared.make(host, booked);
         unwind.catch(|| drop(waker));
-        let heard = self.go_on(heard, &mut told, unwind);
+        let heard = live.go_on(heard, &mut told, unwind);
         self.answer(if has_alarm { heard } else { Heard::NoRuntime }, &mut told, host, cx)
+    }
+
+    #[inline(always)]
+    fn started(&mut self, likeness: Likeness) -> Poll<Result<Permit, Rejected>> {
+        match self.start(likeness) {
+            Some(permit) => Poll::Ready(Ok(permit)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The call starts: nothing of the wait is left but what the permit needs (rule I3).
+    #[inline(always)]
+    fn start(&mut self, likeness: Likeness) -> Option<Permit> {
+        let live = self.0.as_mut()?;
+        let Stage::Waiting { ticket, .. } = live.stage else { return None };
+        if let Some(rare) = &mut live.extras.0 {
+            // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
+            // not go then.
+            rare.forget_signal();
+        }
+        let Live { shared, mut extras, .. } = self.0.take()?;
+        let rare = extras.0.take().filter(|rare| rare.is_kept());
+        Some(Permit::new(shared, ticket, likeness, Extras(rare)))
+    }
+
+    fn aborted(&mut self, reason: AbortReason) -> Rejected {
+        self.finish();
+        Rejected::Aborted(reason)
+    }
+
+    #[cold]
+    fn refused(&mut self, told: Option<Told>) -> Rejected {
+        let rejected = self.0.as_ref().map_or(Rejected::Closed, |live| live.rejected(told));
+        self.finish();
+        rejected
+    }
+
+    /// Lets go of everything, in whatever state.
+    fn finish(&mut self) {
+        if let Some(live) = self.0.take() {
+            live.end();
+        }
+    }
+}
+
+impl Live {
+    /// Whether it is worth having a waker at hand before the call is submitted. One that has a signal listens
+    /// to it as soon as it has a ticket, and its waker comes after that.
+    #[inline]
+    fn is_likely_to_wait(&self) -> bool {
+        self.shared.has_queue() && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
     }
 
     /// Asks the machine, and notes what it says; `wait` says how a call is settled that has to wait.
@@ -313,8 +390,7 @@ impl Admit {
             Stage::LazyKey { timeout, provider, key } => (provider, Some(Key(key)), timeout),
             _ => return (Heard::Refused, Unwind::new()),
         };
-        let Some(shared) = shared else { return (Heard::Refused, Unwind::new()) };
-        let is_keyed = key.is_some();
+        let is_plain = key.is_none();
         let mut request = Request::new(provider);
         request.key = key;
         request.timeout = millis.get();
@@ -325,18 +401,18 @@ impl Admit {
         if shared.manner.at_once {
             request = request.at_once();
         }
-        let mut request = how(request);
+        let request = how(request);
         // The ticket is noted before the lock is gone: from here on, drop knows what to undo, even if one
         // of those whom this turn wakes panics.
-        shared.turn_timed(|state, time| match state.request(&mut request, time) {
+        shared.turn_timed(|state, time| match state.request(&request, time) {
             Ok(Admitted::Started(ticket)) => {
-                *stage = Stage::Waiting { provider, ticket, is_keyed };
-                let likeness = state.likeness(&request, time);
+                *stage = Stage::Waiting { provider, ticket };
+                let likeness = state.likeness(provider, ticket, is_plain && time.read().is_none());
                 shared.batons.open(state, likeness);
                 Heard::Start(likeness)
             }
             Ok(Admitted::Queued(ticket)) => {
-                *stage = Stage::Waiting { provider, ticket, is_keyed };
+                *stage = Stage::Waiting { provider, ticket };
                 let now = state.time_of(time);
                 if let Some(long_waits) = &mut state.long_waits {
                     long_waits.note(ticket, &state.core, now);
@@ -353,9 +429,9 @@ impl Admit {
 
     /// A later poll: one turn, and no more if nothing changed.
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
-        let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
-        let untimed = stage.untimed();
-        let may_start = |state: &State| untimed.is_some_and(|ticket| state.may_start_untimed(ticket));
+        let Self { stage, shared, .. } = self;
+        let waiting = stage.ticket();
+        let may_start = |state: &State| waiting.is_some_and(|ticket| state.may_start_untimed(ticket));
         let ((heard, old), mut unwind) = shared.turn_timed_unless(may_start, |state, time| {
             let now = state.time_of(time);
             stage.step(state, now, told, |state, ticket| {
@@ -375,7 +451,7 @@ impl Admit {
         runtime: RuntimeId,
         told: &mut Option<Told>,
     ) -> Heard {
-        let Self { stage, shared: Some(shared), .. } = self else { return Heard::Refused };
+        let Self { stage, shared, .. } = self;
         let mut waker = Some(waker);
         let mut booked = Booked::Done;
         let ((heard, old), mut unwind) = shared.turn_timed(|state, time| {
@@ -404,7 +480,21 @@ impl Admit {
 
     #[cold]
     fn keep_refusal(&mut self, told: &mut Option<Told>) {
-        self.stage = Stage::Refused(Box::new(self.refused(told.take())));
+        let rejected = self.rejected(told.take());
+        self.keep(rejected);
+    }
+
+    #[cold]
+    fn keep_abort(&mut self, reason: AbortReason) {
+        self.keep(Rejected::Aborted(reason));
+    }
+
+    /// The call is over, and the next poll will tell.
+    fn keep(&mut self, rejected: Rejected) {
+        self.leave();
+        self.stage = Stage::Refused(Box::new(rejected));
+        // Last: a source of the signal's that goes with it may panic, and nothing of the call may be submitted anew.
+        drop(std::mem::take(&mut self.extras));
     }
 
     #[inline(never)]
@@ -419,12 +509,12 @@ impl Admit {
 
     /// Has the signal take the ticket out; the reason, if it has fired already.
     fn listen(&mut self) -> Option<AbortReason> {
-        let (Some(shared), Some(rare)) = (&self.shared, &mut self.extras.0) else { return None };
+        let Some(rare) = &mut self.extras.0 else { return None };
         let (Stage::Waiting { ticket, .. }, Some(signal), None) = (&self.stage, &rare.signal, rare.listener)
         else {
             return None;
         };
-        match signal.listen(shared, *ticket) {
+        match signal.listen(&self.shared, *ticket) {
             Ok(listener) => {
                 rare.listener = listener;
                 None
@@ -433,103 +523,62 @@ impl Admit {
         }
     }
 
-    /// The ticket of a call like this one that has just ended, if it was left (see [`crate::baton`]).
-    #[inline(always)]
-    fn take_over(&mut self) -> Option<Permit> {
-        let (Stage::Lazy { provider, .. }, None, Some(shared)) = (&self.stage, &self.extras.0, &self.shared)
-        else {
-            return None;
-        };
-        let likeness = Likeness::plain(*provider);
-        let ticket = shared.batons.take(likeness)?;
-        self.stage = Stage::Done;
-        Some(Permit::new(self.shared.take()?, ticket, likeness, Extras(None)))
-    }
-
-    #[inline(always)]
-    fn started(&mut self, likeness: Likeness) -> Poll<Result<Permit, Rejected>> {
-        match self.start(likeness) {
-            Some(permit) => Poll::Ready(Ok(permit)),
-            None => Poll::Pending,
-        }
-    }
-
-    /// The call starts: nothing of the wait is left but what the permit needs (rule I3).
-    #[inline(always)]
-    fn start(&mut self, likeness: Likeness) -> Option<Permit> {
-        let Stage::Waiting { ticket, .. } = self.stage else { return None };
-        if let Some(rare) = &mut self.extras.0 {
-            // While the rest is still here: a source of the signal's that goes with it may panic, and the key must
-            // not go then.
-            rare.forget_signal();
-        }
-        let rare = self.extras.0.take().filter(|rare| rare.is_kept());
-        let shared = self.shared.take()?;
-        self.stage = Stage::Done;
-        Some(Permit::new(shared, ticket, likeness, Extras(rare)))
-    }
-
-    fn aborted(&mut self, reason: AbortReason) -> Rejected {
-        self.finish();
-        Rejected::Aborted(reason)
-    }
-
     /// What a refusal says. One of which nothing was told cannot come up: a ticket that the machine does not
     /// know.
     #[cold]
-    fn refused(&mut self, told: Option<Told>) -> Rejected {
+    fn rejected(&self, told: Option<Told>) -> Rejected {
         let told = told.unwrap_or(const { Told::alone(Refusal::new(Reason::Closed)) });
-        let rejected = match (&self.stage, &self.shared) {
-            (
-                Stage::Lazy { provider, .. } | Stage::LazyKey { provider, .. } | Stage::Ended { provider },
-                Some(shared),
-            ) => {
-                let rare = self.extras.0.as_deref();
-                let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
-                let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
-                let provider = Rare::provider(rare, shared, *provider);
-                let holder = told
-                    .refusal
-                    .key_holder
-                    .map(|holder| shared.other(holder.provider, holder.is_running, holder.since, told.at));
-                match shared.names.rejected(&told, provider, costs, unknown_unit, holder) {
-                    Rejected::Aborted(asked) => Rejected::Aborted(self.look().unwrap_or(asked)),
-                    rejected => rejected,
-                }
-            }
-            _ => Rejected::Closed,
+        let (Stage::Lazy { provider, .. } | Stage::LazyKey { provider, .. } | Stage::Ended { provider }) =
+            self.stage
+        else {
+            return Rejected::Closed;
         };
-        self.finish();
-        rejected
+        let rare = self.extras.0.as_deref();
+        let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
+        let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
+        let provider = Rare::provider(rare, &self.shared, provider);
+        let holder = told
+            .refusal
+            .key_holder
+            .map(|holder| self.shared.other(holder.provider, holder.is_running, holder.since, told.at));
+        match self.shared.names.rejected(&told, provider, costs, unknown_unit, holder) {
+            Rejected::Aborted(asked) => Rejected::Aborted(self.look().unwrap_or(asked)),
+            rejected => rejected,
+        }
     }
 
     /// For the destructor of one that has not answered.
     #[inline(never)]
-    fn abandon(&mut self) {
-        quietly(|| self.finish());
+    fn abandon(self) {
+        quietly(|| self.end());
     }
 
-    /// Lets go of everything, in whatever state.
-    fn finish(&mut self) {
-        if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
-            if let Some(shared) = &self.shared {
-                shared.release(ticket);
-            }
+    /// Lets go of everything.
+    fn end(mut self) {
+        self.leave();
+        // The key's number after the ticket, and the provider's.
+        let Self { stage, shared, extras } = self;
+        drop((stage, extras, shared));
+    }
+
+    /// Gives up the ticket, if there is one, and listens no more.
+    fn leave(&mut self) {
+        if let Stage::Waiting { provider, ticket } = self.stage {
+            self.stage = Stage::Ended { provider };
+            self.shared.release(ticket);
         }
         // After the ticket: whoever aborts meanwhile, and finds no listener, may count on its being gone.
         if let Some(rare) = &mut self.extras.0 {
             rare.leave();
         }
-        // The key's number after the ticket, and the provider's.
-        drop((std::mem::take(&mut self.extras), self.shared.take()));
     }
 }
 
 impl Drop for Admit {
     #[inline]
     fn drop(&mut self) {
-        if self.shared.is_some() {
-            self.abandon();
+        if let Some(live) = self.0.take() {
+            live.abandon();
         }
     }
 }

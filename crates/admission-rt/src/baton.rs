@@ -13,9 +13,8 @@
 //! granted, nobody is to be told anything, and by the verdict on the call that opened them, all calls like
 //! it that have a ticket may run at once. A ticket that changes hands makes them no more.
 
-use admission_core::{ProviderId, Request, TicketId};
+use admission_core::{ProviderId, TicketId};
 
-use crate::reading::Reading;
 use crate::shared::State;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -24,6 +23,9 @@ const PLACES: usize = 4;
 /// For so long does one keep away who found that another thread was faster: about a microsecond. Then that
 /// one takes several calls with what it has in its caches.
 const PAUSE: u32 = 64;
+
+/// So many providers have room in a word.
+const PROVIDERS: u32 = 1 << 14;
 
 /// Nothing can be left here, and nothing is.
 const CLOSED: u64 = u64::MAX;
@@ -55,20 +57,25 @@ impl Likeness {
         OPEN | self.0 as u64
     }
 
-    /// The upper bits of the word for a ticket that calls like this may take over. They say whose it is, as far as
-    /// there is room for that: for the first 16,384 providers.
+    /// The same for a ticket of such a call's, if there is room for both in one word: for the first 16,384 providers,
+    /// and the first 65,536 calls at once. What is beyond is like no other.
     #[inline]
-    const fn mark(self) -> Option<u64> {
-        if self.0 < 1 << 14 { Some(ALIKE | (self.0 as u64) << 48) } else { None }
+    pub(crate) const fn of(provider: ProviderId, ticket: TicketId) -> Self {
+        let is_small = provider.number() < PROVIDERS && ticket.to_bits() <= TICKET;
+        if is_small { Self::plain(provider) } else { Self::NONE }
     }
 
-    /// The word for such a ticket, if there is room for it: for the first 65,536 calls at once.
+    /// The upper bits of the word for a ticket that calls like this may take over. They say whose it is.
     #[inline]
-    const fn offer(self, ticket: u64) -> Option<u64> {
-        match self.mark() {
-            Some(mark) if ticket <= TICKET => Some(mark | ticket),
-            _ => None,
-        }
+    const fn mark(self) -> u64 {
+        ALIKE | (self.0 as u64) << 48
+    }
+
+    /// What is left of a ticket at a place that this word says to be open.
+    #[inline(always)]
+    const fn left(self, ticket: u64, word: u64) -> u64 {
+        let is_alike = self.0 != Self::NONE.0 && word == self.open();
+        if is_alike { self.mark() | ticket } else { ticket }
     }
 }
 
@@ -87,17 +94,34 @@ impl Batons {
     /// run can end.
     #[inline]
     pub(crate) fn open(&self, state: &State, likeness: Likeness) {
-        if state.may_pass() {
-            let running = state.core.counts().running;
-            for place in self.places.iter().take(running as usize) {
-                place.store(likeness.open(), Ordering::Release);
+        if state.is_at_rest() {
+            self.open_at_rest(state, likeness);
+        }
+    }
+
+    /// The same where it is known that nobody waits or is to be told anything. The end of a call changes nothing but
+    /// counts then, whenever the machine hears of it, if nothing is counted from there either.
+    #[inline(always)]
+    pub(crate) fn open_at_rest(&self, state: &State, likeness: Likeness) {
+        if !state.limits.await_ends() {
+            self.places[0].store(likeness.open(), Ordering::Release);
+            if state.core.counts().running > 1 {
+                self.open_more(state, likeness);
             }
+        }
+    }
+
+    #[inline(never)]
+    fn open_more(&self, state: &State, likeness: Likeness) {
+        let running = state.core.counts().running;
+        for place in self.places.iter().take(running as usize).skip(1) {
+            place.store(likeness.open(), Ordering::Release);
         }
     }
 
     /// The lock was taken: the machine hears of those that have ended, before it hears of anything else.
     ///
-    /// As of the last reading of the clock that was noted, which is all the same to it: see [`State::may_pass`].
+    /// As of the last reading of the clock that was noted, which is all the same to it: see [`open_at_rest`](Self::open_at_rest).
     #[inline(always)]
     pub(crate) fn close(&self, state: &mut State) {
         // Who opens a place has the lock, so this is never an old word.
@@ -108,19 +132,39 @@ impl Batons {
 
     #[inline(never)]
     fn close_each(&self, state: &mut State) {
+        if self.places[1].load(Ordering::Relaxed) != CLOSED {
+            return self.close_all(state);
+        }
+        Self::close_one(&self.places[0], state);
+    }
+
+    #[inline(never)]
+    fn close_all(&self, state: &mut State) {
         for place in &self.places {
             if place.load(Ordering::Relaxed) == CLOSED {
                 return;
             }
-            let word = place.swap(CLOSED, Ordering::Acquire);
-            if word & OPEN == 0 {
-                state.core.handle_release(ticket_in(word), state.time.latest());
-            }
+            Self::close_one(place, state);
         }
     }
 
+    #[inline(always)]
+    fn close_one(place: &AtomicU64, state: &mut State) {
+        let word = place.load(Ordering::Acquire);
+        let ticket = if word & (OPEN | ALIKE) == 0 {
+            // A ticket that nobody takes over is out of everybody else's hands.
+            place.store(CLOSED, Ordering::Relaxed);
+            TicketId::from_bits(word)
+        } else {
+            match place.swap(CLOSED, Ordering::Acquire) {
+                word if word & OPEN != 0 => return,
+                word => ticket_in(word),
+            }
+        };
+        state.core.handle_release(ticket, state.time.latest());
+    }
+
     /// A call has ended: whether its ticket is left here. If not, the machine is to hear of it in a turn.
-    #[inline]
     pub(crate) fn leave(&self, ticket: TicketId, likeness: Likeness) -> bool {
         let ticket = ticket.to_bits();
         if ticket & ALIKE != 0 {
@@ -132,15 +176,30 @@ impl Batons {
                 return false;
             }
             if word & OPEN != 0 {
-                let offer = if word == likeness.open() { likeness.offer(ticket) } else { None };
-                let left = offer.unwrap_or(ticket);
-                if place.compare_exchange(word, left, Ordering::Release, Ordering::Relaxed).is_ok() {
+                if place
+                    .compare_exchange(word, likeness.left(ticket, word), Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
+                {
                     return true;
                 }
                 keep_away();
             }
         }
         false
+    }
+
+    /// The same at the first place alone, where a call that runs alone leaves its ticket.
+    #[inline(always)]
+    pub(crate) fn leave_first(&self, ticket: TicketId, likeness: Likeness) -> bool {
+        let ticket = ticket.to_bits();
+        let place = &self.places[0];
+        let word = place.load(Ordering::Relaxed);
+        word != CLOSED
+            && word & OPEN != 0
+            && ticket & ALIKE == 0
+            && place
+                .compare_exchange(word, likeness.left(ticket, word), Ordering::Release, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// A call begins: the ticket of one like it that has ended, if one is left. It runs from now on.
@@ -150,7 +209,10 @@ impl Batons {
     /// which it may: the ticket was taken over, and left once more after other turns.
     #[inline]
     pub(crate) fn take(&self, likeness: Likeness) -> Option<TicketId> {
-        let mark = likeness.mark()?;
+        if likeness.0 >= PROVIDERS {
+            return None;
+        }
+        let mark = likeness.mark();
         for place in &self.places {
             let word = place.load(Ordering::Relaxed);
             if word == CLOSED {
@@ -182,19 +244,18 @@ fn keep_away() {
 }
 
 impl State {
-    /// Whether the end of a call would change nothing but counts, whenever the machine heard of it: nobody waits
-    /// or is granted, nobody is to be told anything, and nothing is counted from there.
+    /// Whether nobody waits or is granted, and nobody is to be told anything.
     #[inline]
-    fn may_pass(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         let counts = self.core.counts();
-        counts.queued == 0 && counts.granted == 0 && !self.attention.is_needed() && !self.limits.await_ends()
+        counts.queued == 0 && counts.granted == 0 && !self.attention.is_needed()
     }
 
-    /// What a call is like that has started in this turn. Where nothing counts time, the time was not read for it.
+    /// What a call is like that has started in this turn. `is_plain`: without a key, and without a time, which is read
+    /// where anything counts it.
     #[inline]
-    pub(crate) fn likeness(&self, request: &Request<'_>, time: &Reading<'_>) -> Likeness {
-        let is_plain = request.key.is_none() && time.read().is_none() && !self.limits.have_costs();
-        if is_plain { Likeness::plain(request.provider) } else { Likeness::NONE }
+    pub(crate) fn likeness(&self, provider: ProviderId, ticket: TicketId, is_plain: bool) -> Likeness {
+        if is_plain && !self.limits.have_costs() { Likeness::of(provider, ticket) } else { Likeness::NONE }
     }
 }
 
@@ -203,9 +264,9 @@ mod tests {
     use super::*;
     use crate::builder::Plan;
     use crate::runtime::SystemClock;
-    use crate::shared::{Manner, Shared};
+    use crate::shared::{Manner, Shared, Started};
     use crate::sync::Arc;
-    use admission_core::{Admitted, Counts};
+    use admission_core::{Admitted, Counts, Request};
 
     const P: ProviderId = ProviderId::new(0);
 
@@ -289,6 +350,32 @@ mod tests {
         assert_eq!(left(&[tickets[5], tickets[5]]), 1, "one runs, so one may end");
     }
 
+    // rules L10, W6
+    #[test]
+    fn a_provider_that_is_forgotten_as_a_call_starts_is_seen_to_in_that_turn() {
+        let plan = Plan {
+            providers: vec![("p".into(), crate::Limits::default())],
+            template: Some(crate::Limits::default()),
+            ..Plan::default()
+        };
+        let shared = plan.build(Arc::new(SystemClock::new()), Manner::default(), None).unwrap();
+        let start = |provider| {
+            shared.turn(|state, now| match state.core.request(&Request::new(provider), now) {
+                Ok(Admitted::Started(ticket)) => ticket,
+                other => panic!("not started: {other:?}"),
+            })
+        };
+        let tickets = [ProviderId::new(5), P].map(start);
+        open(&shared, Likeness::NONE);
+        for ticket in tickets {
+            assert!(shared.batons.leave(ticket, Likeness::NONE));
+        }
+        assert!(matches!(shared.start_without_key(P), Started::Alone(_)), "the short way");
+        let (event, unwind) = shared.turn_timed(|state, _| state.core.poll_event());
+        unwind.resume();
+        assert_eq!(event, None, "nobody would hear of it before somebody waits");
+    }
+
     // rules L1, W7
     #[test]
     fn what_has_no_room_in_a_word_is_left_all_the_same_or_not_at_all() {
@@ -304,7 +391,8 @@ mod tests {
             let (batons, alike) = (Batons::new(), Likeness::plain(ProviderId::new(provider)));
             let ticket = TicketId::from_bits(index << 32 | 7);
             batons.places[0].store(alike.open(), Ordering::Relaxed);
-            assert_eq!(batons.leave(ticket, alike), is_left, "{index:#x}");
+            let likeness = Likeness::of(ProviderId::new(provider), ticket);
+            assert_eq!(batons.leave(ticket, likeness), is_left, "{index:#x}");
             let word = batons.places[0].load(Ordering::Relaxed);
             assert_eq!(word & OPEN == 0, is_left, "{index:#x}");
             if is_left {

@@ -38,25 +38,34 @@ impl<R: Runtime> Call<R> {
         Self { shared, provider: *id, key: None, timeout: None, rare, runtime: PhantomData }
     }
 
+    /// The same to a provider of the configuration's, with a key that needs nothing to keep it.
+    #[inline(always)]
+    pub(crate) const fn with_key(shared: Arc<Shared>, provider: ProviderId, key: u64) -> Self {
+        Self { shared, provider, key: Some(key), timeout: None, rare: None, runtime: PhantomData }
+    }
+
     /// Names the call: while another with the same key is granted or running, this one waits
     /// (rule L1). Without a key nothing is compared.
     #[inline]
-    pub fn key(mut self, key: impl Into<Key>) -> Self {
+    pub fn key(self, key: impl Into<Key>) -> Self {
         match self.shared.keys.plain(key.into()) {
-            Ok(number) => {
-                self.key = Some(number);
-                // One that was stated before is of no use any more.
-                if self.rare.is_some() {
-                    self.keep_key(None);
-                }
-                self
-            }
+            Ok(number) => self.numbered(number),
             Err(key) => self.named(key),
         }
     }
 
+    #[inline]
+    pub(crate) fn numbered(mut self, number: u64) -> Self {
+        self.key = Some(number);
+        // One that was stated before is of no use any more.
+        if self.rare.is_some() {
+            self.keep_key(None);
+        }
+        self
+    }
+
     #[inline(never)]
-    fn named(mut self, key: Key) -> Self {
+    pub(crate) fn named(mut self, key: Key) -> Self {
         let (number, guard) = self.shared.keys.intern(key);
         self.key = Some(number);
         self.keep_key(Some(guard));

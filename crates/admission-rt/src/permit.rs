@@ -61,6 +61,13 @@ impl Permit {
         Attempt::new(self.shared.clone(), self.ticket, number, signal)
     }
 
+    #[inline(never)]
+    fn end_at_length(&self) {
+        if !self.shared.batons.leave(self.ticket, self.likeness) {
+            self.shared.end(self.ticket);
+        }
+    }
+
     /// Whether it is to be let go as soon as the operation was called (rule I3).
     pub(crate) fn is_until_called(&self) -> bool {
         self.shared.manner.until_called
@@ -70,8 +77,8 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        if !self.shared.batons.leave(self.ticket, self.likeness) {
-            self.shared.end(self.ticket);
+        if !self.shared.batons.leave_first(self.ticket, self.likeness) {
+            self.end_at_length();
         }
     }
 }

@@ -50,7 +50,23 @@ impl<R: Runtime> Provider<R> {
     /// A call with a key; see [`Call::key`].
     #[inline]
     pub fn key(&self, key: impl Into<Key>) -> Call<R> {
-        self.call().key(key)
+        match self.shared.keys.plain(key.into()) {
+            Ok(number) if self.target.guest.is_none() => {
+                Call::with_key(self.shared.clone(), self.target.id, number)
+            }
+            Ok(number) => self.numbered(number),
+            Err(key) => self.named(key),
+        }
+    }
+
+    #[inline(never)]
+    fn numbered(&self, key: u64) -> Call<R> {
+        self.call().numbered(key)
+    }
+
+    #[inline(never)]
+    fn named(&self, key: Key) -> Call<R> {
+        self.call().named(key)
     }
 
     /// A call with a cost; see [`Call::cost`].

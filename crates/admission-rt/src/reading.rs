@@ -13,9 +13,7 @@
 
 use std::time::Duration;
 
-use admission_core::{
-    Admitted, ChangeError, Instant, ProviderId, Reason, Refusal, Request, TicketId, TicketState,
-};
+use admission_core::{Admitted, ChangeError, Instant, ProviderId, Refusal, Request, TicketId, TicketState};
 
 use crate::runtime::Clock;
 use crate::shared::State;
@@ -94,8 +92,9 @@ impl State {
                 && self.core.state(ticket) == Some(TicketState::Queued))
     }
 
-    /// Whether a granted ticket of which nobody is told when it started may start without a look at the clock: time alone
-    /// takes grants back at most, and there is no other. This one starts in time, however late (rule S4).
+    /// Whether a granted ticket may start without a look at the clock: time alone takes grants back at most, and there is
+    /// no other. This one starts in time, however late (rule S4). Whoever waits for its key is told that it has had that
+    /// since the last reading, which was in the turn of its grant or later.
     ///
     /// The machine is asked, too: what a cooldown held back may have yet to be granted, though the last reading says that
     /// it is over. Not all who read the clock let time pass.
@@ -130,21 +129,20 @@ impl State {
     }
 
     /// A newcomer. It is first asked whether it may start without a look at the clock, where that is all
-    /// the same; if it has to wait it is asked once more, with the time from which it waits. One with a key
-    /// has its time at once: whoever waits for the key is told for how long the other has run.
+    /// the same; if not, the machine hears the time from which it waits. Who must not wait is refused without one, too,
+    /// unless it has a key: it is told how long the other has had it.
     #[inline]
     pub(crate) fn request(
         &mut self,
-        request: &mut Request<'_>,
+        request: &Request<'_>,
         time: &mut Reading<'_>,
     ) -> Result<Admitted, Refusal> {
-        if time.read().is_none() && request.key.is_none() && request.may_start {
-            let may_wait = std::mem::replace(&mut request.may_wait, false);
-            let answer = self.core.request(request, self.time.latest);
-            request.may_wait = may_wait;
-            match answer {
-                Err(refusal) if may_wait && refusal.reason == Reason::Exhausted => {}
-                answer => return answer,
+        if time.read().is_none() && request.may_start && request.costs.is_empty() {
+            if let Some(ticket) = self.core.start_at_once(request.provider, request.key, None) {
+                return Ok(Admitted::Started(ticket));
+            }
+            if !request.may_wait && request.key.is_none() {
+                return self.core.request(request, self.time.latest);
             }
         }
         let now = self.read_time(time);

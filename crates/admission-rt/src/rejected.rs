@@ -343,7 +343,12 @@ impl fmt::Display for LimitKind {
             Self::Cooldown => f.write_str("a cooldown"),
             Self::Key(None) => f.write_str("its key, which is busy"),
             Self::Key(Some(OtherCall { provider, runs: true, time })) => {
-                write!(f, "its key, with which a call to {} has run for {}", Plain(provider), Brief(*time))
+                write!(
+                    f,
+                    "its key, with which a call to {} has run for at least {}",
+                    Plain(provider),
+                    Brief(*time)
+                )
             }
             Self::Key(Some(OtherCall { provider, time, .. })) => {
                 let (provider, time) = (Plain(provider), Brief(*time));
@@ -368,7 +373,9 @@ pub struct OtherCall {
     pub provider: Arc<str>,
     /// Whether it runs.
     pub runs: bool,
-    /// For how long it has run, or been granted, or waited.
+    /// For how long it has run, or been granted, or waited. Of one that has the key: for how long it has had that. Where
+    /// no limit counts time nobody notes when a call starts; then it is so long at least, from when the first other call
+    /// came upon it.
     pub time: Duration,
 }
 

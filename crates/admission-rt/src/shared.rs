@@ -20,11 +20,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, SystemTime};
 
-use admission_core::{Coordinator, Counts, Event, Instant, Presence, ProviderId, ScopeId, TicketId};
+use admission_core::{Coordinator, Counts, Event, Instant, Key, Presence, ProviderId, ScopeId, TicketId};
 
 use crate::alarms::{Alarms, Booked, Host};
 use crate::attention::Attention;
-use crate::baton::Batons;
+use crate::baton::{Batons, Likeness};
 use crate::bell::Bell;
 use crate::guests::{Guests, Target};
 use crate::in_force::InForce;
@@ -59,12 +59,24 @@ pub(crate) struct Shared {
     /// Whether calls waited when it was last looked: a guess, read without the lock, by which nothing is
     /// decided but what is made ready beforehand.
     has_queue: AtomicBool,
+    /// Whether the last call that must not wait was refused: a guess as well.
+    has_refused: AtomicBool,
     /// Whether a provider was ever removed. Set in that turn, before anybody hears that it is gone.
     has_removed: sync::AtomicBool,
     pub(crate) names: Names,
     pub(crate) guests: Guests,
     /// Who is told when a call has waited long.
     hook: Option<Hook>,
+}
+
+/// Whether a call has started in one short turn, and if so, its ticket.
+#[derive(Clone, Copy)]
+pub(crate) enum Started {
+    No,
+    /// Like all calls of its provider's that have neither key nor cost.
+    Alike(u64),
+    /// Like no other.
+    Alone(u64),
 }
 
 /// What a limiter does otherwise than a coordinator.
@@ -130,8 +142,62 @@ impl Shared {
             manner,
             hook,
             has_queue: AtomicBool::new(false),
+            has_refused: AtomicBool::new(false),
             has_removed: sync::AtomicBool::new(false),
         })
+    }
+
+    /// The turn of a call that starts while nobody waits and nobody is to be told anything, which is nothing to anybody
+    /// else. In any other case nothing has happened, and the call goes the long way.
+    #[inline(never)]
+    pub(crate) fn start_with_key(&self, provider: ProviderId, key: Key) -> Option<u64> {
+        match self.start_at_once(provider, Some(key)) {
+            Started::No => None,
+            Started::Alike(ticket) | Started::Alone(ticket) => Some(ticket),
+        }
+    }
+
+    /// The same for one without a key.
+    #[inline(never)]
+    pub(crate) fn start_without_key(&self, provider: ProviderId) -> Started {
+        self.start_at_once(provider, None)
+    }
+
+    #[inline(always)]
+    fn start_at_once(&self, provider: ProviderId, key: Option<Key>) -> Started {
+        let mut state = self.lock();
+        let mut started = Started::No;
+        if state.is_at_rest() {
+            let now = if state.attention.needs_clock() { Some(self.clock.now()) } else { None };
+            if let Some(ticket) = state.core.start_at_once(provider, key, now) {
+                state.time_as_read(now);
+                let likeness = state.likeness(provider, ticket, key.is_none() && now.is_none());
+                self.batons.open_at_rest(&state, likeness);
+                let ticket = ticket.to_bits();
+                started =
+                    if likeness == Likeness::NONE { Started::Alone(ticket) } else { Started::Alike(ticket) };
+                // An end that was left here may have had a provider forgotten. (That wakes nobody.)
+                let event = state.core.poll_event();
+                if event.is_some() {
+                    self.see_to_others(state, event, now).swallow();
+                }
+            }
+        }
+        started
+    }
+
+    /// Whether a call that must not wait will most likely start.
+    #[inline]
+    pub(crate) fn may_start_at_once(&self) -> bool {
+        !self.has_refused.load(Relaxed)
+    }
+
+    /// Written only when it changes, for others read it all the time.
+    #[inline]
+    pub(crate) fn note_refusal(&self, has_refused: bool) {
+        if self.has_refused.load(Relaxed) != has_refused {
+            self.has_refused.store(has_refused, Relaxed);
+        }
     }
 
     /// Whether a call that is submitted now will most likely have to wait.
@@ -299,6 +365,7 @@ impl Shared {
     }
 
     /// Ends a call that has started: for destructors. It has neither a waker nor an alarm any more.
+    #[inline(never)]
     pub(crate) fn end(&self, ticket: TicketId) {
         quietly(|| {
             let ((), unwind) = self.turn_timed(|state, time| {

@@ -20,13 +20,11 @@ pub(crate) enum Stage {
     /// The same, with a key.
     LazyKey { timeout: Millis, provider: ProviderId, key: u64 },
     /// Submitted. It may wait, be granted or be refused by now: the next step tells.
-    Waiting { provider: ProviderId, ticket: TicketId, is_keyed: bool },
+    Waiting { provider: ProviderId, ticket: TicketId },
     /// The ticket is gone, and its place may be another's by now.
     Ended { provider: ProviderId },
     /// Refused when it was enqueued, or in a poll that ended in another's panic: the next poll will tell.
     Refused(Box<Rejected>),
-    /// It has answered.
-    Done,
 }
 
 /// What a turn says about the ticket. Why one was refused is told beside it: that is large, and seldom there.
@@ -44,11 +42,11 @@ pub(crate) enum Heard {
 }
 
 impl Stage {
-    /// The ticket, if nobody is ever told when it started.
+    /// The ticket, while there is one.
     #[inline]
-    pub(crate) const fn untimed(&self) -> Option<TicketId> {
+    pub(crate) const fn ticket(&self) -> Option<TicketId> {
         match *self {
-            Self::Waiting { ticket, is_keyed: false, .. } => Some(ticket),
+            Self::Waiting { ticket, .. } => Some(ticket),
             _ => None,
         }
     }

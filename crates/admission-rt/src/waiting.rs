@@ -23,7 +23,7 @@ use crate::{Key, Limit, LimitKind, OtherCall, Scope};
 ///
 /// ```text
 /// github, key repo-7: has waited 2.5 s, not before 12.3 s from now; held back by its key, with which a call
-/// to github has run for 2.6 s; 60 per 60 s (12.3 s more)
+/// to github has run for at least 2.6 s; 60 per 60 s (12.3 s more)
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]

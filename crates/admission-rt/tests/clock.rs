@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use admission_rt::runtime::Clock;
 use admission_rt::{Instant, LimitKind, Limits};
@@ -61,8 +61,9 @@ fn a_permit_reads_no_clock_where_no_limit_counts_time() {
     assert_eq!(clock.readings_of(|| drop(Task::new(a.acquire()).ready().unwrap())), 0);
     assert_eq!(clock.readings_of(|| drop(a.try_acquire().unwrap())), 0);
     assert_eq!(clock.readings_of(|| drop(a.admission_timeout(ms(5)).try_acquire().unwrap())), 0);
-    // Its start is told to whoever waits for its key.
-    assert_eq!(clock.readings_of(|| drop(a.key(1).try_acquire().unwrap())), 1);
+    assert_eq!(clock.readings_of(|| drop(a.key(1).try_acquire().unwrap())), 0);
+    assert_eq!(clock.readings_of(|| drop(Task::new(a.key(1).acquire()).ready().unwrap())), 0);
+    assert_eq!(clock.readings_of(|| drop(a.key("text").try_acquire().unwrap())), 0);
     let _permit = a.try_acquire().unwrap();
     assert_eq!(clock.readings_of(|| drop(a.try_acquire().unwrap_err())), 0);
 }
@@ -177,7 +178,7 @@ fn who_leaves_a_queue_costs_no_reading_where_nothing_is_due() {
 
 // rules S4, W6, T5: a start in time, however late, and nobody is told when it was
 #[test]
-fn a_grant_without_a_key_starts_without_a_reading_where_nothing_is_due() {
+fn a_grant_starts_without_a_reading_where_nothing_is_due() {
     let world = World::new();
     let _entered = world.enter();
     let (clock, admission, a) = one(&world, 1, |p| p);
@@ -195,7 +196,7 @@ fn a_grant_without_a_key_starts_without_a_reading_where_nothing_is_due() {
     assert!(impatient.ready().unwrap_err().is_admission_timeout());
     let mut keyed = Task::waiting(a.key(1).acquire());
     drop((started.take(), tasks));
-    assert_eq!(clock.readings_of(|| drop(keyed.ready().unwrap())), 1, "and whoever wants its key is told");
+    assert_eq!(clock.readings_of(|| drop(keyed.ready().unwrap())), 0, "it has its key since the grant");
     // Two grants, of which one is overdue when the other starts.
     admission.set_limits(|c| c.max_concurrent(2)).unwrap();
     let permits = [(); 2].map(|()| a.try_acquire().unwrap());
@@ -233,21 +234,86 @@ fn who_has_waited_out_a_cooldown_is_granted_at_the_time_of_that_turn() {
     drop(cooling[0].ready().unwrap());
 }
 
-// rule O2: a key's holder is told of with the time of its start
+/// For how long the call that runs with key 7 has had it, as somebody is told who wants it.
+#[track_caller]
+fn has_had_it_for(a: &Provider) -> Duration {
+    let refused = a.key(7).try_acquire().unwrap_err();
+    match refused.held_by().map(|limit| &limit.kind) {
+        Some(LimitKind::Key(Some(other))) if other.runs => other.time,
+        other => panic!("{other:?}"),
+    }
+}
+
+// rule O2: where limits count time, a key's holder is told of with the time of its start
 #[test]
 fn who_has_a_key_has_had_it_since_its_start() {
     let world = World::new();
     let _entered = world.enter();
-    let (clock, _admission, a) = one(&world, 4, |p| p);
+    let (clock, _admission, a) = one(&world, 4, |p| p.window(9, ms(10)));
     clock.set(2_000);
     let _permit = a.key(7).try_acquire().unwrap();
     clock.set(2_500);
-    let refused = a.key(7).try_acquire().unwrap_err();
-    let Some(LimitKind::Key(Some(other))) = refused.held_by().map(|limit| &limit.kind) else {
-        panic!("{refused}");
-    };
-    assert!(other.runs);
-    assert_eq!(other.time, ms(500));
+    assert_eq!(has_had_it_for(&a), ms(500));
+}
+
+// rule O2: where none does, nobody knew when it started, and it has had it for so long at least
+#[test]
+fn who_has_a_key_without_a_reading_has_had_it_since_somebody_came_upon_it() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, admission, a) = one(&world, 4, |p| p.max_concurrent(3));
+    clock.set(1_000);
+    assert!(!admission.is_closed(), "a turn that reads the clock");
+    clock.set(2_000);
+    let permit = a.key(7).try_acquire().unwrap();
+    clock.set(9_000);
+    let waits = Task::waiting(a.key(7).acquire());
+    clock.set(9_300);
+    let held_by = waits.future.explain().unwrap().held_by;
+    assert!(
+        matches!(&held_by[0].limit.kind, LimitKind::Key(Some(other)) if other.runs && other.time == ms(300))
+    );
+    assert_eq!(has_had_it_for(&a), ms(300));
+    drop((waits, permit));
+    // The same where the client is full, too: whoever is refused has come upon it.
+    let _permit = a.key(7).try_acquire().unwrap();
+    let _others = [(); 2].map(|()| a.try_acquire().unwrap());
+    clock.set(10_000);
+    assert_eq!(has_had_it_for(&a), ms(0));
+    clock.set(10_400);
+    assert_eq!(has_had_it_for(&a), ms(400));
+}
+
+// rule O2: the same for one that does not start the usual way
+#[test]
+fn who_has_a_long_key_without_a_reading_has_had_it_since_somebody_came_upon_it() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, _admission, a) = one(&world, 4, |p| p.max_concurrent(3));
+    clock.set(2_000);
+    let _permit = a.key("seven").try_acquire().unwrap();
+    for (at, time) in [(9_000, 0), (9_200, 200)] {
+        clock.set(at);
+        let refused = a.key("seven").try_acquire().unwrap_err();
+        let limit = &refused.held_by().unwrap().kind;
+        assert!(matches!(limit, LimitKind::Key(Some(other)) if other.time == ms(time)), "{limit:?}");
+    }
+}
+
+// rule O2: who waited for its turn has its key from its grant on
+#[test]
+fn who_was_granted_has_had_its_key_since_then() {
+    let world = World::new();
+    let _entered = world.enter();
+    let (clock, _admission, a) = one(&world, 1, |p| p);
+    let permit = a.try_acquire().unwrap();
+    let mut waits = Task::waiting(a.key(7).acquire());
+    clock.set(500);
+    drop(permit);
+    clock.set(600);
+    let _permit = waits.ready().unwrap();
+    clock.set(900);
+    assert_eq!(has_had_it_for(&a), ms(400));
 }
 
 // rule T5

@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use admission_rt::{AdmissionStreamExt, Attempt, OnAbort, Query, Refresh, Retry};
-use common::{Admission, Bomb, Provider, Task, World, counts};
+use admission_rt::{
+    AbortReason, AbortSignal, AdmissionStreamExt, Attempt, OnAbort, Query, Refresh, Rejected, Retry, Window,
+};
+use common::{Admission, Bomb, Provider, Task, World, counts, ms};
 use futures_core::Stream;
 use futures_util::stream::iter;
 
@@ -198,4 +200,39 @@ fn a_source_that_ends_its_query_meets_what_the_query_has_captured() {
     world.run();
     assert_eq!((admission.counts(), world.task_counts().0), (counts(0, 0, 0), 0));
     assert_eq!(Arc::strong_count(&held), 1, "nothing is left of the query");
+}
+
+// rules L6, W5, D5
+#[test]
+fn a_refusal_meets_the_panic_of_its_signals_source_and_is_told_all_the_same() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a stranger's");
+        }
+    }
+
+    let world = World::new();
+    let _entered = world.enter();
+    let tokens = Window::new(5, ms(100)).unit("tokens");
+    let builder = world.builder().unit("tokens").provider("a", |p| p.max_concurrent(1).log(tokens));
+    let admission = builder.build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let mut stranger = Task::new(a.admission_timeout(ms(10)).acquire());
+    assert!(stranger.poll_with(&Waker::from(Arc::new(Panics))).is_pending());
+    world.set(20);
+    let source = Bomb;
+    let signal = AbortSignal::from_future(poll_fn(move |_| {
+        let _ = &source;
+        Poll::<AbortReason>::Pending
+    }));
+    let call = a.cost("tokens", 6).abort_signal(&signal);
+    drop(signal);
+    let mut refused = Task::new(call.acquire());
+    assert!(panics(|| refused.poll()));
+    let told = refused.ready().unwrap_err();
+    assert!(matches!(told, Rejected::ImpossibleCost { .. }), "{told:?}");
+    drop(permit);
+    assert_eq!(admission.counts(), counts(0, 0, 0));
 }

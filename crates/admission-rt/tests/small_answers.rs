@@ -100,7 +100,7 @@ fn what_holds_a_call_back_is_named_with_whose_it_is_and_for_how_long() {
         LimitKind::Key(Some(other)) => Some((&*other.provider, other.runs, other.time)),
         _ => None,
     });
-    assert_eq!(key, Some(("a", true, ms(60))));
+    assert_eq!(key, Some(("a", true, ms(30))), "nobody knew of it before the other came");
     assert!(waiting.held_by.iter().all(|held| held.time_left.is_none()), "time ends none of it");
     let cold = older.future.explain().unwrap();
     assert_eq!(cold.not_before, Some(ms(470)));

@@ -44,7 +44,7 @@ pub async fn a_call_that_waits_says_what_holds_it_back<M: Mount>() {
     assert!(told.time_left.is_some_and(|time_left| time_left <= hour));
     let words = told.to_string();
     assert!(words.starts_with("a, key repo: has waited "), "{words}");
-    assert!(words.contains("its key, with which a call to a has run for "), "{words}");
+    assert!(words.contains("its key, with which a call to a has run for at least "), "{words}");
     assert!(words.ends_with("the client's 2 at once"), "{words}");
 
     let all = admission.waiting();
@@ -81,7 +81,6 @@ pub async fn a_refusal_says_who_has_the_key<M: Mount>() {
     let admission = t.build(build);
     let (a, b) = (admission.provider("a").expect("there"), admission.provider("b").expect("there"));
     let holder = b.key(7).try_acquire().expect("it may start");
-    let began = t.elapsed();
     t.until(20).await;
     let Err(refused) = a.key(7).admission_timeout(t.ms(10)).acquire().await else {
         panic!("the key is taken")
@@ -89,10 +88,10 @@ pub async fn a_refusal_says_who_has_the_key<M: Mount>() {
     let Rejected::AdmissionTimeout { held_by: Some(limit), .. } = &refused else { panic!("{refused:?}") };
     let LimitKind::Key(Some(other)) = &limit.kind else { panic!("{limit:?}") };
     assert_eq!((&*other.provider, other.runs), ("b", true));
-    // Where time is real, the holder began a little after the transcript did.
-    assert!(other.time >= t.ms(30).saturating_sub(began), "{:?}", other.time);
+    // Nobody noted when it started: it is known to run since the other came.
+    assert!(other.time >= t.ms(10), "{:?}", other.time);
     let words = refused.to_string();
-    assert!(words.contains("held back by its key, with which a call to b has run for "), "{words}");
+    assert!(words.contains("held back by its key, with which a call to b has run for at least "), "{words}");
     drop(holder);
 }
 

@@ -37,7 +37,7 @@ impl Model {
             ticket: holder.ticket,
             provider: holder.provider,
             is_running: holder.is_running(),
-            since: holder.since()?,
+            since: holder.since().unwrap_or(self.now),
         })
     }
 

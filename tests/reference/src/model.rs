@@ -78,6 +78,17 @@ impl Model {
         answer
     }
 
+    /// The same as of the last call, for one that starts at once; nobody knows when that was.
+    pub fn request_undated(&mut self, request: &Request) -> Result<Admitted, Refusal> {
+        let answer = self.request(request, self.now);
+        if let Ok(Admitted::Started(ticket)) = answer {
+            if let Some(record) = self.find_mut(ticket) {
+                record.is_undated = true;
+            }
+        }
+        answer
+    }
+
     /// This waiter's future is polled.
     pub fn step(&mut self, ticket: Ticket, now: u64) -> Step {
         self.see(now);
@@ -344,6 +355,8 @@ impl Model {
             return Err(Refusal { held_by: Some(log), ..flat(Reason::ImpossibleCost) });
         }
 
+        self.come_upon(&newcomer);
+
         // rule E4: it does not jump a queued ticket that is eligible
         let somebody_is_due = self.first_eligible(self.now).is_some();
         let held_by = self.held_by(&newcomer, self.now).or(somebody_is_due.then_some(Hold::Order));
@@ -379,6 +392,16 @@ impl Model {
         Err(Refusal { reason, held_by, retry_after, key_holder, limits_changed: false })
     }
 
+    /// From now on everybody knows that whoever runs with this newcomer's key does.
+    // rule O2
+    fn come_upon(&mut self, newcomer: &Record) {
+        let now = self.now;
+        let shares = |other: &&mut Record| newcomer.key.is_some() && other.key == newcomer.key;
+        for other in self.tickets.iter_mut().filter(shares).filter(|other| other.is_undated) {
+            other.come_upon.get_or_insert(now);
+        }
+    }
+
     /// The ticket that a request becomes if it is accepted.
     fn newcomer(&self, request: &Request) -> Record {
         let mut costs = vec![0_u64; usize::from(self.units)];
@@ -411,6 +434,8 @@ impl Model {
             exempt_provider: false,
             taken_back: false,
             polled_since: false,
+            is_undated: false,
+            come_upon: None,
         }
     }
 

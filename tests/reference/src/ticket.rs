@@ -52,6 +52,10 @@ pub(crate) struct Record {
     pub(crate) taken_back: bool,
     /// It was polled since (rule S4a).
     pub(crate) polled_since: bool,
+    /// It started as of an earlier call, and nobody knows when.
+    pub(crate) is_undated: bool,
+    /// When the first other call came upon it after that.
+    pub(crate) come_upon: Option<u64>,
 }
 
 impl Record {
@@ -71,9 +75,11 @@ impl Record {
         matches!(self.stage, Stage::Running { .. })
     }
 
-    /// When it was granted or, if it runs, started.
+    /// When it was granted or, if it runs, started, as far as anybody knows.
+    // rule O2
     pub(crate) fn since(&self) -> Option<u64> {
         match self.stage {
+            Stage::Running { .. } if self.is_undated => self.come_upon,
             Stage::Granted { at, .. } | Stage::Running { at } => Some(at),
             Stage::Queued { .. } | Stage::Ended(_) => None,
         }

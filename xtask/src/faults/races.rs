@@ -23,9 +23,9 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "W3",
         what: "a call that is dropped is deaf before it is out of the queue",
         file: ACQUIRE,
-        right: "if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
+        right: "if let Stage::Waiting { provider, ticket } = self.stage {",
         wrong: "if let Some(rare) = &mut self.extras.0 { rare.leave() }
-        if let Stage::Waiting { ticket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {",
+        if let Stage::Waiting { provider, ticket } = self.stage {",
         test: in_loom("an abort against a drop"),
     },
     Fault {
@@ -111,9 +111,9 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "W6",
         what: "what is left beside the lock is looked at, and then forgotten, in two steps",
         file: BATON,
-        right: "let word = place.swap(CLOSED, Ordering::Acquire);",
-        wrong: "let word = place.load(Ordering::Acquire);
-            place.store(CLOSED, Ordering::Release);",
+        right: "match place.swap(CLOSED, Ordering::Acquire) {",
+        wrong: "place.store(CLOSED, Ordering::Release);
+            match word {",
         test: in_loom("a call that takes over against a waiter"),
     },
     Fault {

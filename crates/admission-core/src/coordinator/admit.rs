@@ -11,7 +11,7 @@ use crate::queue::{Flags, Scattered};
 use crate::scope::Ask;
 use crate::time::nanos;
 use crate::verdict::{Opening, Verdict, judge};
-use crate::{Event, Hold, Instant, Reason, Refusal, Side};
+use crate::{Event, Hold, Instant, ProviderId, Reason, Refusal, Side};
 
 impl Coordinator {
     #[inline(always)]
@@ -43,6 +43,7 @@ impl Coordinator {
         let entered = found.and_then(|found| found.entry);
         if let Some(key) = key {
             if let Some(entry) = entered {
+                self.queue.stamp_holder(entry, now);
                 may_start = may_start && self.queue.claim(key, entry);
                 if !may_start {
                     if let Some(reason) = self.why_not_queue(request, provider, now) {
@@ -55,7 +56,7 @@ impl Coordinator {
         let ticket = slot.ticket(index);
         if may_start && request.may_start {
             slot.run(now, self.starts);
-            self.start_at_once(provider, now);
+            self.start_newcomer(provider, now);
             return Ok(Admitted::Started(ticket));
         }
         let (deadline, is_max_wait) = deadline(self.max_wait_nanos, request, now);
@@ -72,6 +73,39 @@ impl Coordinator {
             self.note_instant(deadline);
         }
         Ok(Admitted::Queued(ticket))
+    }
+
+    /// A newcomer that is to start now or not at all, without a cost, to a provider that is here; `None`, and nothing is
+    /// changed, if it may not, or if others have to do with its key. `start`: when, or never if nobody knows.
+    #[inline(never)]
+    pub(super) fn start_at_length(
+        &mut self,
+        provider: ProviderId,
+        key: Option<Scattered>,
+        now: Instant,
+        start: Instant,
+    ) -> Option<u64> {
+        if self.is_closed || now >= self.quiet_before {
+            return None;
+        }
+        let place = self.find(provider)?;
+        if self.queue.has_more_units() {
+            self.queue.judge_newcomer(&[]);
+        }
+        if !self.may_newcomer_start(place, now) || !self.queue.has_room_for_ticket() {
+            return None;
+        }
+        let found = key.map(|key| self.queue.look_up(key));
+        if found.is_some_and(|found| found.entry.is_some()) {
+            return None;
+        }
+        let (index, slot) = self.queue.create(provider.0, key, &[], found, now);
+        slot.run(start, self.starts);
+        let ticket = slot.ticket(index);
+        self.seen = now;
+        self.start_newcomer(place, now);
+        self.conclude(now);
+        Some(ticket.to_bits())
     }
 
     /// Whether a newcomer names a unit that is not there, and a provider that is.
@@ -118,13 +152,16 @@ impl Coordinator {
 
     #[inline(never)]
     fn refusal_of_newcomer(
-        &self,
+        &mut self,
         reason: Reason,
         request: &Request<'_>,
         provider: u32,
         now: Instant,
     ) -> Refusal {
         let key = request.key.map(Scattered::of);
+        if let Some(entry) = key.and_then(|key| self.queue.look_up(key).entry) {
+            self.queue.stamp_holder(entry, now);
+        }
         let hold = self.hold_of_newcomer(provider, key, now);
         let wait = self.newcomers_wait(provider, now);
         let key_holder = self.key_holder_if(hold, key);
@@ -177,7 +214,7 @@ impl Coordinator {
     /// A newcomer that has taken its key is granted and starts in one step (rule S6): nobody sees the
     /// grant.
     #[inline(always)]
-    pub(super) fn start_at_once(&mut self, provider: u32, now: Instant) {
+    pub(super) fn start_newcomer(&mut self, provider: u32, now: Instant) {
         self.starts += 1;
         let ask = self.queue.ask_of_newcomer();
         self.client.start_at_once(ask, now);

@@ -57,7 +57,7 @@ impl Coordinator {
             provider: ProviderId(slot.provider),
             key: slot.key().map(Scattered::key),
             submitted: slot.submitted,
-            since: slot.state.holds_key().then(|| slot.since()),
+            since: slot.state.holds_key().then(|| slot.since()).filter(|&since| since < Instant::NEVER),
             deadline: Some(slot.deadline)
                 .filter(|&deadline| slot.state != State::Running && deadline < Instant::NEVER),
             key_holder: slot.key().filter(|_| is_held_by_key).and_then(|key| self.key_holder(key)),
@@ -108,7 +108,7 @@ impl Coordinator {
             ticket: self.queue.ticket(index),
             provider: ProviderId(slot.provider),
             is_running: slot.state == State::Running,
-            since: slot.since(),
+            since: slot.since().min(self.seen),
         })
     }
 

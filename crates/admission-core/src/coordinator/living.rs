@@ -312,11 +312,11 @@ impl Coordinator {
             return Err(ChangeError::UnknownUnit);
         }
         let slot = *self.queue.slot(index);
-        let number = slot.start_number();
-        self.client.correct(self.queue.ask(index), unit, cost, number, slot.since(), now);
+        let (number, logged) = (slot.start_number(), slot.logged());
+        self.client.correct(self.queue.ask(index), unit, cost, number, logged, now);
         let place = self.queue.place(index);
         let scope = &mut self.providers[place];
-        scope.correct(self.queue.ask(index), unit, cost, number, slot.since(), now);
+        scope.correct(self.queue.ask(index), unit, cost, number, logged, now);
         self.queue.correct_cost(index, unit, cost);
         self.queue.mark_changed(place);
         Ok(())

@@ -39,9 +39,9 @@ impl Coordinator {
             return None;
         }
         let place = request.provider.0;
-        let scope = self.providers.kept_mut(place)?;
         let key = request.key.map(Scattered::of);
         if held_whoever_asks(&self.client, Side::Client).is_some() {
+            self.providers.kept_mut(place)?;
             if !request.may_wait || self.is_queue_full() {
                 return None;
             }
@@ -52,14 +52,31 @@ impl Coordinator {
             let further = if self.queue.join(index, place) { Further::Judge } else { Further::Nothing };
             return Some((Admitted::Queued(ticket), further));
         }
+        if !request.may_start {
+            return None;
+        }
+        let (ticket, further) = self.start_newcomer_plainly(place, key, now, now)?;
+        Some((Admitted::Started(ticket), further))
+    }
+
+    /// The same for one that starts at once; `start` is when, or never if nobody knows.
+    #[inline(always)]
+    pub(super) fn start_newcomer_plainly(
+        &mut self,
+        place: u32,
+        key: Option<Scattered>,
+        now: Instant,
+        start: Instant,
+    ) -> Option<(TicketId, Further)> {
+        let scope = self.providers.kept_mut(place)?;
         let may_go = judge_at_once(&self.client, Side::Client, now) == Some(Verdict::Go)
             && judge_at_once(scope, Side::Provider, now) == Some(Verdict::Go)
             && is_nobody_before(&self.queue, &self.ready, place);
-        if !may_go || !request.may_start {
+        if !may_go {
             return None;
         }
         let (index, slot) = self.queue.create_plainly(place, key, now)?;
-        slot.run(now, self.starts);
+        slot.run(start, self.starts);
         let ticket = slot.ticket(index);
         self.seen = now;
         self.starts += 1;
@@ -73,7 +90,7 @@ impl Coordinator {
         } else {
             Further::Nothing
         };
-        Some((Admitted::Started(ticket), further))
+        Some((ticket, further))
     }
 
     /// What is still to be done after a request.
@@ -82,8 +99,31 @@ impl Coordinator {
         match further {
             Further::Nothing => self.end_call(),
             Further::Judge => self.judge_and_conclude(place, now),
-            Further::Pace => self.pace_newcomer(place, now),
-            Further::PaceBoth => self.pace_newcomer_everywhere(place, now),
+            Further::Pace => {
+                self.pace_newcomer(place, now, 0);
+            }
+            Further::PaceBoth => {
+                self.pace_newcomer_everywhere(place, now, 0);
+            }
+        }
+    }
+
+    /// The same for one that has started, whose number is handed through: so it need not be put by.
+    #[inline(always)]
+    pub(super) fn do_further_for(
+        &mut self,
+        ticket: u64,
+        further: Further,
+        place: u32,
+        now: Instant,
+    ) -> Option<u64> {
+        match further {
+            Further::Pace => self.pace_newcomer(place, now, ticket),
+            Further::PaceBoth => self.pace_newcomer_everywhere(place, now, ticket),
+            Further::Nothing | Further::Judge => {
+                self.end_call();
+                Some(ticket)
+            }
         }
     }
 
@@ -234,17 +274,19 @@ impl Coordinator {
 
     /// The pacers hear of a start that nobody saw granted.
     #[inline(never)]
-    fn pace_newcomer(&mut self, place: u32, now: Instant) {
+    fn pace_newcomer(&mut self, place: u32, now: Instant, ticket: u64) -> Option<u64> {
         self.providers[place].pace(self.queue.ask_of_newcomer(), now);
         self.end_call();
+        Some(ticket)
     }
 
     #[inline(never)]
-    fn pace_newcomer_everywhere(&mut self, place: u32, now: Instant) {
+    fn pace_newcomer_everywhere(&mut self, place: u32, now: Instant, ticket: u64) -> Option<u64> {
         let ask = self.queue.ask_of_newcomer();
         self.client.pace_if_any(ask, now);
         self.providers[place].pace_if_any(ask, now);
         self.conclude(now);
+        Some(ticket)
     }
 
     /// The pacers hear of the start of a ticket that was granted, and if it was not the only one, the other grants.

@@ -4,6 +4,7 @@
 //! [`Keys`](super::keys::Keys)', and the lines.
 
 use super::{Entry, Found, NIL, Queue, Scattered, Slot, State};
+use crate::Instant;
 
 impl Queue {
     /// The ticket with this key that is granted or running, if one is (rule L1).
@@ -34,6 +35,16 @@ impl Queue {
             self.hold_shared(record, self.slab.next());
         }
         is_free
+    }
+
+    /// Others have a key, and somebody else comes for it: whoever holds it is seen to.
+    #[inline(never)]
+    pub(crate) fn stamp_holder(&mut self, entry: Entry, now: Instant) {
+        if let Some(holder) = self.holder_of(entry) {
+            if self.slab[holder].state == State::Running {
+                self.slab[holder].stamp(now);
+            }
+        }
     }
 
     /// A delegate takes its key.

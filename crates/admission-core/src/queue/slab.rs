@@ -111,9 +111,24 @@ impl Slot {
         self.deadline.as_nanos()
     }
 
-    /// When it was granted or, once running, started. Of those only.
+    /// When it was granted or, once running, started; never if nobody knows. Of those only.
     pub(crate) fn since(&self) -> Instant {
         Instant::from_nanos(u64::from(self.parent) << 32 | u64::from(self.group))
+    }
+
+    /// It runs, and that is seen now: if nobody knows since when, then from now on.
+    pub(crate) fn stamp(&mut self, now: Instant) {
+        if self.since() == Instant::NEVER {
+            self.set_since(now);
+            self.flags.set(Flags::STAMPED);
+        }
+    }
+
+    /// When its start was logged. If nobody knows since when it runs, that was in the call that submitted it. Of a
+    /// running ticket only.
+    pub(crate) fn logged(&self) -> Instant {
+        let since = self.since();
+        if since == Instant::NEVER || self.flags.has(Flags::STAMPED) { self.submitted } else { since }
     }
 
     fn set_since(&mut self, at: Instant) {
@@ -129,10 +144,10 @@ impl Slot {
         self.set_since(now);
     }
 
-    /// It starts now, as the `number`-th; nobody asks for its deadline any more.
-    pub(crate) fn run(&mut self, now: Instant, number: u64) {
+    /// It starts, as the `number`-th; nobody asks for its deadline any more.
+    pub(crate) fn run(&mut self, at: Instant, number: u64) {
         self.state = State::Running;
-        self.set_since(now);
+        self.set_since(at);
         self.deadline = Instant::from_nanos(number);
     }
 
@@ -204,6 +219,8 @@ impl Flags {
     const KEY_WAS_HELD: u16 = 1 << 6;
     /// That one was running.
     const HOLDER_RAN: u16 = 1 << 7;
+    /// Nobody knows when it started, and since when it runs is when somebody came upon it.
+    const STAMPED: u16 = 1 << 8;
 
     pub(crate) fn has(self, flag: u16) -> bool {
         self.0 & flag != 0

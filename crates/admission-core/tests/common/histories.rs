@@ -270,9 +270,9 @@ pub(crate) struct Setting {
 /// A history that was decided differently: its configuration, its calls, and what differed.
 pub(crate) struct Difference(pub(crate) String);
 
-/// How often something was granted, refused and taken back.
+/// How often something was granted, refused and taken back, and started the short way.
 #[derive(Default)]
-pub(crate) struct Totals(pub(crate) [u64; 3]);
+pub(crate) struct Totals(pub(crate) [u64; 4]);
 
 impl Setting {
     pub(crate) fn draw(dice: &mut impl Dice) -> Self {
@@ -301,7 +301,9 @@ impl Setting {
             pair.call(&call, now).map_err(|what| told(what, &calls))?;
         }
         pair.drain(pair.model.now()).map_err(|what| told(format!("while draining: {what}"), &calls))?;
-        for (total, more) in totals.0.iter_mut().zip([pair.grants, pair.refusals, pair.take_backs]) {
+        for (total, more) in
+            totals.0.iter_mut().zip([pair.grants, pair.refusals, pair.take_backs, pair.short])
+        {
             *total += more;
         }
         Ok(())

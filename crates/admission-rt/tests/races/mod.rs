@@ -56,6 +56,7 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("a removal against a lookup", names::removal_against_lookup),
     ("a call that takes over against other turns", other_turns::take_over_against_other_turns),
     ("a call that takes over against what was done before", other_turns::take_over_against_what_was_done),
+    ("a key that comes free against who wants it", other_turns::a_key_that_comes_free_against_who_wants_it),
     ("a call that takes over against an earlier turn", other_turns::take_over_against_an_earlier_turn),
 ];
 

@@ -59,6 +59,27 @@ pub(super) fn take_over_against_what_was_done() {
     nothing_is_left(&place);
 }
 
+// By rules L1, W7, W6.
+pub(super) fn a_key_that_comes_free_against_who_wants_it() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = place.p.key(7).try_acquire().expect("nobody has it");
+    let (p, done) = (place.p.clone(), Arc::new(AtomicU32::new(0)));
+    let was_done = done.clone();
+    let comes = go(&world, move || {
+        if let Ok(permit) = p.key(7).try_acquire() {
+            assert_eq!(was_done.load(Relaxed), 1, "whoever had the key before had done it");
+            drop(permit);
+        }
+    });
+    done.store(1, Relaxed);
+    drop(permit);
+    drop(place.p.try_acquire());
+    comes();
+    nothing_is_left(&place);
+}
+
 // By rules L1, W6.
 pub(super) fn take_over_against_an_earlier_turn() {
     let world = World::new();
