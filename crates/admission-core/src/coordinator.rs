@@ -22,7 +22,7 @@ mod time;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use self::plain::Further;
+use self::plain::{Further, Settled};
 use self::take_back::TakenBack;
 use crate::event::Events;
 use crate::handoff::HandOff;
@@ -197,8 +197,8 @@ impl Coordinator {
 
     /// A newcomer without a cost, which starts at once, or else nothing has happened: a short way for what most
     /// calls are. `None` does not say that it may not start, only that [`request`](Self::request) is to be asked: so it
-    /// is, too, where time has something to do first, where another call waits for the key, and where the provider has
-    /// yet to be made.
+    /// is, too, where time has something to do first, where another call waits for the key, where the provider has
+    /// yet to be made, and while [`poll_event`](Self::poll_event) has something to tell.
     ///
     /// Without a `now` it is as of the last call, for drivers that need not read a clock where no limit counts time:
     /// no time passes, and when it started nobody knows. Of one that has a key, others are told that it runs since the
@@ -266,6 +266,10 @@ impl Coordinator {
         now: Instant,
         start: Instant,
     ) -> Option<u64> {
+        // (Its driver may have nothing to see to after this.)
+        if !self.events.is_empty() {
+            return None;
+        }
         let now = self.latest(now);
         if now < self.quiet_before && !self.asks_more {
             if let Some((ticket, further)) = self.start_newcomer_plainly(provider.0, key, now, start.max(now))
@@ -382,10 +386,45 @@ impl Coordinator {
     /// one per start since in the windows of its scopes too.
     pub fn handle_release(&mut self, ticket: TicketId, now: Instant) {
         let now = self.latest(now);
-        match self.settle_plainly::<false>(ticket, now) {
-            Some(place) => self.go_on(place, now),
-            None => self.leave_or_settle(ticket, now),
+        match self.settle_plainly(ticket, now) {
+            Settled::At(place) => self.go_on::<false>(place, now),
+            Settled::ButForItsKey(place) => self.settle_far(ticket, place, now),
+            Settled::No => self.leave_plainly(ticket, now),
         }
+    }
+
+    /// A granted ticket has started, at `started`, and is over now: [`step`](Self::step) and
+    /// [`handle_release`](Self::handle_release) in one. For drivers whose callers start by themselves.
+    ///
+    /// # Cost
+    ///
+    /// As those.
+    pub fn handle_run(&mut self, ticket: TicketId, started: Instant, now: Instant) {
+        let now = self.latest(now);
+        match self.start_and_settle_plainly(ticket, now) {
+            Some(place) => self.go_on::<true>(place, now),
+            None => self.run_otherwise(ticket, started, now),
+        }
+    }
+
+    #[inline(never)]
+    fn run_otherwise(&mut self, ticket: TicketId, started: Instant, now: Instant) {
+        self.step(ticket, started);
+        self.handle_release(ticket, now);
+    }
+
+    /// The usual [`handle_release`](Self::handle_release) of a ticket that waits, at the last `now`: others of its provider
+    /// are before it, nobody is granted, and time alone does nothing, so it is nothing to anybody else. Says no if there
+    /// is more to it, and nothing is changed.
+    ///
+    /// # Cost
+    ///
+    /// O(1) on average.
+    pub fn leave_behind_others(&mut self, ticket: TicketId) -> bool {
+        let is_usual = self.client.granted == 0 && self.are_only_grants_timed() && self.events.is_empty();
+        let has_left = is_usual && self.queue.leave_plainly::<false>(ticket).is_some();
+        self.end_call();
+        has_left
     }
 
     #[inline(never)]
@@ -549,6 +588,17 @@ impl Coordinator {
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    /// What happened, if that is one grant and [it is all that is timed](Self::due_of_only_grant): the ticket, and when
+    /// its grant is to be taken back. Otherwise nothing is told, and [`poll_event`](Self::poll_event) says what happened.
+    #[must_use]
+    #[inline]
+    pub fn poll_only_grant(&mut self) -> Option<(TicketId, Instant)> {
+        let ticket = self.events.only_grant()?;
+        let due = self.due_of_only_grant(ticket)?;
+        self.events.forget_grant();
+        Some((ticket, due))
     }
 
     /// The end of a call that starts nobody itself: who may go now is granted.

@@ -28,15 +28,19 @@ pub enum Event {
 /// What has not been told yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
-    /// The oldest one. Most calls have one event or none.
-    first: Option<Event>,
+    /// The oldest one, if it is a grant: most calls have one, or nothing to tell. As one number, which is stored and
+    /// loaded as it is: an event of two is put together in the same moment, and to load it otherwise costs a stall.
+    granted: u64,
     /// Those after it.
     rest: VecDeque<Event>,
 }
 
+/// No grant's number.
+const NOTHING: u64 = u64::MAX;
+
 impl Events {
     pub(crate) const fn new() -> Self {
-        Self { first: None, rest: VecDeque::new() }
+        Self { granted: NOTHING, rest: VecDeque::new() }
     }
 
     pub(crate) fn try_reserve(&mut self, events: usize) -> Result<(), TryReserveError> {
@@ -49,24 +53,42 @@ impl Events {
 
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.granted == NOTHING && self.rest.is_empty()
     }
 
+    /// The first one is a grant.
     #[inline(always)]
+    pub(crate) fn begin_with_grant(&mut self, ticket: TicketId) {
+        debug_assert!(self.is_empty(), "something happened before");
+        self.granted = ticket.to_bits();
+    }
+
+    /// The ticket, if there is nothing but one grant.
+    #[inline(always)]
+    pub(crate) fn only_grant(&self) -> Option<TicketId> {
+        (self.granted != NOTHING && self.rest.is_empty()).then_some(TicketId::from_bits(self.granted))
+    }
+
+    /// That has been told.
+    #[inline(always)]
+    pub(crate) fn forget_grant(&mut self) {
+        self.granted = NOTHING;
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, event: Event) {
-        if self.first.is_none() {
-            self.first = Some(event);
-        } else {
-            self.rest.push_back(event);
+        match event {
+            Event::Granted(ticket) if self.is_empty() => self.begin_with_grant(ticket),
+            event => self.rest.push_back(event),
         }
     }
 
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        let first = self.first.take();
-        if !self.rest.is_empty() {
-            self.first = self.rest.pop_front();
+        match core::mem::replace(&mut self.granted, NOTHING) {
+            NOTHING if self.rest.is_empty() => None,
+            NOTHING => self.rest.pop_front(),
+            granted => Some(Event::Granted(TicketId::from_bits(granted))),
         }
-        first
     }
 }

@@ -83,10 +83,33 @@ impl HandOff {
         (slot.ticket(index), due)
     }
 
-    /// Whether a grant is out that is to be taken back some day.
+    /// The same where no grant is out.
+    #[inline(always)]
+    pub(crate) fn insert_only(
+        &mut self,
+        slot: &mut Slot,
+        index: u32,
+        halvings: u8,
+        now: Instant,
+    ) -> (TicketId, Instant) {
+        let due = now.plus(self.lists[usize::from(halvings)].nanos);
+        self.latest = index;
+        self.first_due = due;
+        slot.grant(now);
+        slot.level = halvings;
+        (slot.ticket(index), due)
+    }
+
+    /// Whether a grant is out: its instant does not tell, for one that is never to be taken back is out as well.
     #[inline(always)]
     pub(crate) fn has_any(&self) -> bool {
-        self.first_due < Instant::NEVER
+        self.latest != NIL || self.occupied != 0
+    }
+
+    /// Whether this ticket is granted, and no other is.
+    #[inline(always)]
+    pub(crate) fn is_only(&self, index: u32) -> bool {
+        index == self.latest && self.occupied == 0
     }
 
     /// Puts the latest grant into its list: there is a later one.
@@ -111,12 +134,18 @@ impl HandOff {
     /// [removed](Self::remove).
     #[inline(always)]
     pub(crate) fn remove_only(&mut self, index: u32) -> bool {
-        let is_only = index == self.latest && self.occupied == 0;
+        let is_only = self.is_only(index);
         if is_only {
-            self.latest = NIL;
-            self.first_due = Instant::NEVER;
+            self.forget_only();
         }
         is_only
+    }
+
+    /// The only one starts, or goes away.
+    #[inline(always)]
+    pub(crate) fn forget_only(&mut self) {
+        self.latest = NIL;
+        self.first_due = Instant::NEVER;
     }
 
     /// The same, among any number of them.

@@ -66,6 +66,13 @@ impl Ready {
         self.tournament.set(provider, key);
     }
 
+    /// Moves the [first](Self::take_note_of_first), of which note was taken, to a larger key.
+    #[inline(always)]
+    pub(crate) fn move_first(&mut self, key: u64) {
+        debug_assert!(self.leaving == NOBODY, "note was taken of another first");
+        self.tournament.move_first(key);
+    }
+
     /// Takes a provider out, if it is in.
     #[inline(always)]
     pub(crate) fn remove(&mut self, provider: u32) {

@@ -31,6 +31,12 @@ impl Timed {
         self.at.min(Instant::from_nanos(self.others.least()))
     }
 
+    /// The first instants of two kinds as one number, which is the largest there is if there is none.
+    #[inline(always)]
+    pub(crate) fn each_at(&self) -> u64 {
+        self.at.as_nanos() & self.others.least()
+    }
+
     /// Takes one out whose time has come.
     #[inline(always)]
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<u32> {

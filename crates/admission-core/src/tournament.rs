@@ -133,6 +133,35 @@ impl Tournament {
         self.first = winner;
     }
 
+    /// Moves the first to a larger key: below each node on its way it has won, so there is less to ask.
+    #[inline(never)]
+    pub(crate) fn move_first(&mut self, mut key: u64) {
+        let id = self.first;
+        let (keys, winners) = (&mut self.keys[..], &mut self.winners[..]);
+        let all = keys.len();
+        if id as usize >= all || winners.len() != all {
+            return;
+        }
+        keys[id as usize] = key;
+        let mask = all - 1;
+        let mut node = (all + id as usize) / 2;
+        let (mut winner, mut other) = (id, id ^ 1);
+        while node > 0 {
+            #[cfg(steps)]
+            self.steps.count();
+            let its = keys[other as usize & mask];
+            if its < key {
+                winner = other;
+                key = its;
+            }
+            winners[node & mask] = winner;
+            other = winners[(node ^ 1) & mask];
+            node /= 2;
+        }
+        self.least = key;
+        self.first = winner;
+    }
+
     /// A member, if it is in, has another number from now on, which no member has.
     pub(crate) fn rename(&mut self, from: u32, to: u32) {
         if let Some(key) = self.key_of(from) {
@@ -220,6 +249,11 @@ mod tests {
             } else {
                 tournament.set(id as u32, key);
                 keys[id] = Some(key);
+            }
+            if let Some(first) = tournament.first().filter(|_| seed >> 57 & 3 == 0) {
+                let later = tournament.least() + seed % 3;
+                tournament.move_first(later);
+                keys[first as usize] = Some(later);
             }
             if turn % 1_000 == 999 {
                 keys[32..].fill(None);

@@ -377,3 +377,26 @@ fn of_two_intervals_that_never_end_the_first_is_told_of() {
         assert_eq!(play.refuses(2, &ask(A).at_once()).held_by, started.held_by);
     }
 }
+
+// rules S2, S4, T2: grants that are never taken back are out like others
+#[test]
+fn one_grant_beside_another_is_not_the_only_one_though_neither_is_ever_due() {
+    let mut config = config(conc(2), &[free()]);
+    config.hand_off = Duration::MAX;
+    let mut play = Play::of(&config);
+    let running = [0, 0].map(|now| play.starts(now, &ask(A)));
+    let [first, second] = [1, 1].map(|now| play.queues(now, &ask(A)));
+    play.settle(2, running[0]);
+    assert_eq!(play.core.poll_only_grant(), Some((first, Instant::NEVER)));
+    play.settle(3, running[1]);
+    assert_eq!(play.core.poll_only_grant(), None, "there are two");
+    play.granted(&[second]);
+    [second, first].into_iter().for_each(|ticket| assert_eq!(play.step(4, ticket), Step::Start));
+    // Each of them had a place of its own, and gives that back.
+    [first, second].into_iter().for_each(|ticket| play.settle(5, ticket));
+    let again = [6, 6].map(|now| play.starts(now, &ask(A)));
+    let behind = [7, 7, 7].map(|now| play.queues(now, &ask(A)));
+    let places: std::collections::BTreeSet<_> =
+        again.iter().chain(&behind).map(|ticket| ticket.index()).collect();
+    assert_eq!((places.len(), play.counts()), (5, (2, 3, 0)));
+}

@@ -92,6 +92,8 @@ fn nobody_starts_the_short_way_who_would_not_start_at_once() {
     assert!(!short(&mut play, A, None, 0), "full");
     let waits = play.queues(0, &ask(A));
     play.settle(0, first);
+    assert!(!short(&mut play, B, None, 0), "somebody is to be told");
+    play.granted(&[waits]);
     assert!(!short(&mut play, A, None, 0), "a grant is out");
     assert!(play.step(0, waits) == Step::Start);
     assert!(short(&mut play, B, Some(Key(1)), 0));

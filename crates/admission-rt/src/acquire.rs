@@ -115,7 +115,7 @@ impl Admit {
 
     /// Submits the call and starts it, or not.
     pub(crate) fn at_once(mut self) -> Result<Permit, Rejected> {
-        if let Some(permit) = self.start_at_once(|shared| shared.may_start_at_once()) {
+        if let Some(permit) = self.start_short() {
             return Ok(permit);
         }
         let Some(live) = &mut self.0 else { return Err(Rejected::Closed) };
@@ -125,7 +125,7 @@ impl Admit {
         let mut told = None;
         let (heard, unwind) =
             live.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
-        live.shared.note_refusal(heard == Heard::Refused);
+        live.shared.guess.note_refusal(heard == Heard::Refused);
         unwind.resume();
         match heard {
             Heard::Start(likeness) => self.start(likeness).ok_or(Rejected::Closed),
@@ -160,11 +160,12 @@ impl Admit {
     ) -> Poll<Result<Permit, Rejected>> {
         match &self.0 {
             Some(Live { stage: Stage::Lazy { .. } | Stage::LazyKey { .. }, .. }) => {
-                match self.start_at_once(|shared| !shared.has_queue()) {
+                match self.start_short() {
                     Some(permit) => Poll::Ready(Ok(permit)),
                     None => self.poll_first(host, cx),
                 }
             }
+            Some(Live { stage: Stage::Waiting { .. }, .. }) => self.poll_waiting(host, cx),
             _ => self.poll_again(host, cx),
         }
     }
@@ -175,14 +176,14 @@ impl Admit {
     /// In line, and what it calls answers in registers: a permit that is written and moved at once costs as much as
     /// a lock.
     #[inline(always)]
-    fn start_at_once(&mut self, is_likely: impl FnOnce(&Shared) -> bool) -> Option<Permit> {
+    fn start_short(&mut self) -> Option<Permit> {
         let live = self.0.as_ref().filter(|live| live.extras.0.is_none())?;
         let (ticket, likeness) = match live.stage {
             Stage::Lazy { provider, .. } => {
                 let likeness = Likeness::plain(provider);
                 match live.shared.batons.take(likeness) {
                     Some(ticket) => (ticket.to_bits(), likeness),
-                    None if is_likely(&live.shared) => match live.shared.start_without_key(provider) {
+                    None if live.shared.guess.is_short() => match live.shared.start_without_key(provider) {
                         Started::No => return None,
                         Started::Alike(ticket) => (ticket, likeness),
                         Started::Alone(ticket) => (ticket, Likeness::NONE),
@@ -190,13 +191,21 @@ impl Admit {
                     None => return None,
                 }
             }
-            Stage::LazyKey { provider, key, .. } if is_likely(&live.shared) => {
+            Stage::LazyKey { provider, key, .. } if live.shared.guess.is_short() => {
                 (live.shared.start_with_key(provider, Key(key))?, Likeness::NONE)
             }
             _ => return None,
         };
-        let Live { shared, .. } = self.0.take()?;
-        Some(Permit::new(shared, TicketId::from_bits(ticket), likeness, Extras(None)))
+        self.start_plainly(TicketId::from_bits(ticket), likeness)
+    }
+
+    /// The call has started, and had nothing but what a permit needs.
+    #[inline(always)]
+    fn start_plainly(&mut self, ticket: TicketId, likeness: Likeness) -> Option<Permit> {
+        let Live { shared, stage, extras } = self.0.take()?;
+        // (Neither holds anything that is to be dropped. Without a call the registers need not be put by.)
+        std::mem::forget((stage, extras));
+        Some(Permit::new(shared, ticket, likeness, Extras(None)))
     }
 
     /// A poll that submits a call at length.
@@ -212,6 +221,7 @@ impl Admit {
         }
         let mut told = None;
         let (heard, unwind) = live.submit_and(|request| request, &mut told, |_, _| Heard::Unsettled);
+        live.shared.guess.note_refusal(heard == Heard::Refused);
         let heard = live.go_on(heard, &mut told, unwind);
         self.answer(heard, &mut told, host, cx)
     }
@@ -229,6 +239,26 @@ impl Admit {
             Heard::Settled => Poll::Pending,
             heard => self.poll_at_length(heard, told, host, cx),
         }
+    }
+
+    /// A poll of a call that has a ticket, and mostly was woken because that is granted.
+    #[inline(never)]
+    fn poll_waiting(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
+        match self.take_up() {
+            Some(permit) => Poll::Ready(Ok(permit)),
+            None => self.poll_again(host, cx),
+        }
+    }
+
+    /// The call starts without a turn, if its grant was offered (see [`crate::offer`]).
+    #[inline(always)]
+    fn take_up(&mut self) -> Option<Permit> {
+        let live = self.0.as_ref().filter(|live| live.extras.0.is_none())?;
+        let ticket = live.stage.ticket()?;
+        if !live.shared.offer.take(ticket) {
+            return None;
+        }
+        self.start_plainly(ticket, Likeness::NONE)
     }
 
     /// A poll that does not submit, or must not.
@@ -373,7 +403,9 @@ impl Live {
     /// to it as soon as it has a ticket, and its waker comes after that.
     #[inline]
     fn is_likely_to_wait(&self) -> bool {
-        self.shared.has_queue() && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
+        self.shared.guess.is_queue()
+            && !self.shared.manner.at_once
+            && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
     }
 
     /// Asks the machine, and notes what it says; `wait` says how a call is settled that has to wait.
@@ -431,6 +463,9 @@ impl Live {
     fn step(&mut self, waker: &Waker, told: &mut Option<Told>) -> Heard {
         let Self { stage, shared, .. } = self;
         let waiting = stage.ticket();
+        if waiting.is_some_and(|ticket| shared.offer.take(ticket)) {
+            return Heard::Start(Likeness::NONE);
+        }
         let may_start = |state: &State| waiting.is_some_and(|ticket| state.may_start_untimed(ticket));
         let ((heard, old), mut unwind) = shared.turn_timed_unless(may_start, |state, time| {
             let now = state.time_of(time);

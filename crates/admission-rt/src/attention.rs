@@ -53,6 +53,18 @@ impl Attention {
         self.0 > Self::CLOCK
     }
 
+    /// Whether alarms are all there is to see to but the machine, and no limit counts time.
+    #[inline]
+    pub(crate) const fn is_nothing_but_alarms(self) -> bool {
+        self.0 == Self::ALARMS
+    }
+
+    /// Whether there is nothing else to see to than that.
+    #[inline]
+    pub(crate) const fn is_at_most_alarms(self) -> bool {
+        !self.has(!Self::ALARMS)
+    }
+
     /// Whether there is anything but the machine and alarms.
     #[inline]
     pub(crate) const fn is_unusual(self) -> bool {
@@ -90,6 +102,19 @@ impl State {
         self.attention = self.seen_around();
     }
 
+    /// Notes what some wait for, where anybody does, and finds the word anew.
+    #[inline(always)]
+    pub(crate) fn see_to_the_unusual(&mut self, now: Option<Instant>) {
+        if self.attention.is_unusual() {
+            self.look_around();
+            if self.attention.is_watched() {
+                let now = self.time_as_read(now);
+                self.mark(now);
+                self.look_around();
+            }
+        }
+    }
+
     /// The word as it should be.
     #[inline]
     pub(crate) fn seen_around(&self) -> Attention {
@@ -118,6 +143,17 @@ impl State {
     #[inline]
     pub(crate) fn is_calm(&self, is_anything_due: bool) -> bool {
         !self.attention.is_needed() || (!self.attention.is_unusual() && self.may_alarms_stay(is_anything_due))
+    }
+
+    /// Whether there is nothing to see to when one was granted and its waker is out, no limit counts time, and nothing is
+    /// due before `due`: that waker is to be woken, and no alarm to be armed, for others wait and their alarms stand well.
+    #[inline(always)]
+    pub(crate) fn has_only_to_wake(&self, due: Instant) -> bool {
+        let has_only = self.attention.is_nothing_but_alarms()
+            && self.core.counts().queued > 0
+            && self.alarms.stay(self.time.latest(), || due);
+        debug_assert!(!has_only || self.is_calm(true), "there is something to see to");
+        has_only
     }
 
     #[inline]

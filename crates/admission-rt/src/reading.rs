@@ -2,8 +2,9 @@
 //!
 //! Owns: the one reading of the clock in a turn, and what says that a turn can do without. To read the
 //! clock costs as much as the rest of an undisturbed call, so a coordinator of whose limits none counts
-//! time does not while nobody waits: then nothing is due, and no stamp of a call is ever told. And one that waits leaves
-//! without one, where nothing is due, whoever else waits. Lacks any say about limits: it is careful, and where it is in
+//! time does not while nobody waits: then nothing is due, and a start is undated: whoever wants its key is told that it has
+//! had that since somebody came upon it. And one that waits leaves, and one that is granted starts, without one where
+//! nothing is due, whoever else waits. Lacks any say about limits: it is careful, and where it is in
 //! doubt the clock is read.
 //!
 //! A turn without a reading gives the machine the time of the last one. To the machine that is a call at

@@ -4,9 +4,10 @@
 //! foreign code under the lock: no wake, no waker's clone or drop, no closure or destructor of a
 //! user's, no adapter. (The clock is the one exception, and says so in its contract.)
 //!
-//! A turn is: lock → bring in the calls that have ended meanwhile ([`crate::baton`]) → read the clock → act on the
-//! machine → take out the wakers of those whom that concerns → unlock → arm → wake. `now` is read *after* locking, so
-//! that no stamp is older than the decision it belongs to (rule T5).
+//! A turn is: lock → bring in the calls that have started and ended meanwhile ([`crate::offer`], [`crate::baton`]) → read
+//! the clock → act on the machine → take out the wakers of those whom that concerns → unlock → arm → wake. `now` is read
+//! *after* locking, so that no stamp is older than the decision it belongs to (rule T5). Two turns are short, because
+//! mostly there is nothing else to see to: that of a call that starts at once, and that of one whose end grants the next.
 //!
 //! Arming happens outside the lock, and each alarm is in one thread's hands at a time: a thread takes
 //! an alarm that must move out of the table, unlocks, arms it, locks, puts it back, and looks again,
@@ -16,8 +17,8 @@
 
 mod follow_up;
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use admission_core::{Coordinator, Counts, Event, Instant, Key, Presence, ProviderId, ScopeId, TicketId};
@@ -26,10 +27,12 @@ use crate::alarms::{Alarms, Booked, Host};
 use crate::attention::Attention;
 use crate::baton::{Batons, Likeness};
 use crate::bell::Bell;
+use crate::guess::Guess;
 use crate::guests::{Guests, Target};
 use crate::in_force::InForce;
 use crate::key::Keys;
 use crate::names::Names;
+use crate::offer::Offer;
 use crate::reading::{Reading, Timekeeping};
 use crate::rejected::REQUESTS;
 use crate::runtime::{Alarm, Clock};
@@ -52,15 +55,12 @@ const LOOKS: u32 = 6;
 #[repr(C, align(64))]
 pub(crate) struct Shared {
     pub(crate) batons: Batons,
+    pub(crate) offer: Offer,
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) manner: Manner,
-    /// Whether calls waited when it was last looked: a guess, read without the lock, by which nothing is
-    /// decided but what is made ready beforehand.
-    has_queue: AtomicBool,
-    /// Whether the last call that must not wait was refused: a guess as well.
-    has_refused: AtomicBool,
+    pub(crate) guess: Guess,
     /// Whether a provider was ever removed. Set in that turn, before anybody hears that it is gone.
     has_removed: sync::AtomicBool,
     pub(crate) names: Names,
@@ -132,8 +132,10 @@ impl Shared {
             sightings: 0,
         };
         state.look_around();
+        let guess = Guess::new(&state);
         Arc::new(Self {
             batons: Batons::new(),
+            offer: Offer::new(),
             state: Mutex::new(state),
             clock,
             names,
@@ -141,8 +143,7 @@ impl Shared {
             keys: Arc::default(),
             manner,
             hook,
-            has_queue: AtomicBool::new(false),
-            has_refused: AtomicBool::new(false),
+            guess,
             has_removed: sync::AtomicBool::new(false),
         })
     }
@@ -151,7 +152,7 @@ impl Shared {
     /// else. In any other case nothing has happened, and the call goes the long way.
     #[inline(never)]
     pub(crate) fn start_with_key(&self, provider: ProviderId, key: Key) -> Option<u64> {
-        match self.start_at_once(provider, Some(key)) {
+        match self.start_short(provider, Some(key)) {
             Started::No => None,
             Started::Alike(ticket) | Started::Alone(ticket) => Some(ticket),
         }
@@ -160,12 +161,14 @@ impl Shared {
     /// The same for one without a key.
     #[inline(never)]
     pub(crate) fn start_without_key(&self, provider: ProviderId) -> Started {
-        self.start_at_once(provider, None)
+        self.start_short(provider, None)
     }
 
     #[inline(always)]
-    fn start_at_once(&self, provider: ProviderId, key: Option<Key>) -> Started {
-        let mut state = self.lock();
+    fn start_short(&self, provider: ProviderId, key: Option<Key>) -> Started {
+        let mut state = self.lock_bare();
+        self.batons.close_here(&mut state);
+        self.offer.close(&mut state);
         let mut started = Started::No;
         if state.is_at_rest() {
             let now = if state.attention.needs_clock() { Some(self.clock.now()) } else { None };
@@ -176,34 +179,10 @@ impl Shared {
                 let ticket = ticket.to_bits();
                 started =
                     if likeness == Likeness::NONE { Started::Alone(ticket) } else { Started::Alike(ticket) };
-                // An end that was left here may have had a provider forgotten. (That wakes nobody.)
-                let event = state.core.poll_event();
-                if event.is_some() {
-                    self.see_to_others(state, event, now).swallow();
-                }
             }
         }
+        drop(state);
         started
-    }
-
-    /// Whether a call that must not wait will most likely start.
-    #[inline]
-    pub(crate) fn may_start_at_once(&self) -> bool {
-        !self.has_refused.load(Relaxed)
-    }
-
-    /// Written only when it changes, for others read it all the time.
-    #[inline]
-    pub(crate) fn note_refusal(&self, has_refused: bool) {
-        if self.has_refused.load(Relaxed) != has_refused {
-            self.has_refused.store(has_refused, Relaxed);
-        }
-    }
-
-    /// Whether a call that is submitted now will most likely have to wait.
-    #[inline]
-    pub(crate) fn has_queue(&self) -> bool {
-        self.has_queue.load(Relaxed)
     }
 
     /// A turn. If a waker panics the others are woken all the same, and then the panic goes on.
@@ -238,7 +217,17 @@ impl Shared {
         is_timeless: impl FnOnce(&State) -> bool,
         act: impl FnOnce(&mut State, &mut Reading<'_>) -> T,
     ) -> (T, Unwind) {
-        let mut state = self.lock();
+        self.turn_begun(self.lock(), is_timeless, act)
+    }
+
+    /// The same for who has the lock.
+    #[inline(always)]
+    fn turn_begun<T>(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        is_timeless: impl FnOnce(&State) -> bool,
+        act: impl FnOnce(&mut State, &mut Reading<'_>) -> T,
+    ) -> (T, Unwind) {
         let mut time = Reading::new(&self.clock);
         if !is_timeless(&state) {
             time.now();
@@ -365,32 +354,87 @@ impl Shared {
     }
 
     /// Ends a call that has started: for destructors. It has neither a waker nor an alarm any more.
+    ///
+    /// While calls wait, the next one mostly is granted by that and its waker to be woken, and that is all.
     #[inline(never)]
     pub(crate) fn end(&self, ticket: TicketId) {
         quietly(|| {
-            let ((), unwind) = self.turn_timed(|state, time| {
-                let now = state.time_of(time);
-                state.core.handle_release(ticket, now);
-            });
-            unwind.swallow();
+            let mut state = self.lock_alone();
+            if state.is_timeless() {
+                return self.end_untimed(state, ticket);
+            }
+            let read = self.clock.now();
+            let started = self.offer.close_for(ticket, &mut state);
+            let now = state.time_as_read(Some(read));
+            match started {
+                Some(started) => state.core.handle_run(ticket, started, now),
+                None => state.core.handle_release(ticket, now),
+            }
+            match state.core.poll_only_grant() {
+                Some((next, due)) => {
+                    // First: it may have been the last who counted on its alarm.
+                    let waker = state.granted(next);
+                    if !state.has_only_to_wake(due) {
+                        return self.see_to_others_beside(state, next, waker, read).swallow();
+                    }
+                    self.offer.open(next);
+                    drop(state);
+                    if let Some(waker) = waker {
+                        waker.wake();
+                    }
+                }
+                None => {
+                    let event = state.core.poll_event();
+                    if event.is_some() || !state.is_calm(true) {
+                        self.see_to_others(state, event, Some(read)).swallow();
+                    }
+                }
+            }
         });
+    }
+
+    /// The same where time changes nothing. (Then nobody is granted, and no ticket was offered.)
+    #[inline(never)]
+    fn end_untimed(&self, mut state: MutexGuard<'_, State>, ticket: TicketId) {
+        let now = state.time.latest();
+        state.core.handle_release(ticket, now);
+        let event = state.core.poll_event();
+        if event.is_some() || !state.is_calm(false) {
+            self.see_to_others(state, event, None).swallow();
+        }
     }
 
     /// Lets go of a ticket in whatever state it is: for destructors.
     pub(crate) fn release(&self, ticket: TicketId) {
         quietly(|| {
-            let may_leave = |state: &State| state.may_leave_untimed(ticket);
-            let (waker, unwind) = self.turn_timed_unless(may_leave, |state, time| {
-                let waker = state.leave(ticket);
-                let now = state.time_of(time);
-                state.core.handle_release(ticket, now);
-                // One that nobody ever polled leaves without anything to see to.
-                self.note_queue(state);
-                waker
-            });
-            unwind.swallow();
+            let mut state = self.lock();
+            // Mostly it waits behind others, to whom it is nothing.
+            if !(state.attention.is_nothing_but_alarms() && state.core.leave_behind_others(ticket)) {
+                return self.release_at_length(state, ticket);
+            }
+            let waker = state.leave(ticket);
+            if state.is_calm(false) {
+                drop(state);
+            } else {
+                self.see_to_others(state, None, None).swallow();
+            }
             drop(waker);
         });
+    }
+
+    #[inline(never)]
+    fn release_at_length(&self, state: MutexGuard<'_, State>, ticket: TicketId) {
+        let may_leave = |state: &State| state.may_leave_untimed(ticket);
+        let (waker, unwind) = self.turn_begun(state, may_leave, |state, time| {
+            let waker = state.leave(ticket);
+            let now = state.time_of(time);
+            state.core.handle_release(ticket, now);
+            // One that nobody ever polled leaves without anything to see to.
+            self.guess.note_state(state);
+            waker
+        });
+        unwind.swallow();
+        drop(waker);
     }
 
     /// What follows an act that others may have to hear of: wakers out, unlock, arm, wake; and names that may
@@ -402,24 +446,47 @@ impl Shared {
         mut event: Option<Event>,
         now: Option<Instant>,
     ) -> Unwind {
-        if state.attention.is_unusual() {
-            state.look_around();
-            if state.attention.is_watched() {
-                let now = state.time_as_read(now);
-                state.mark(now);
-                state.look_around();
-            }
-        }
+        state.see_to_the_unusual(now);
         // Nearly always there is one to be woken, and that is all.
         let mut first = None;
         if let Some(Event::Granted(ticket)) = event {
             first = state.granted(ticket);
             event = state.core.poll_event();
+            if event.is_none() && state.may_offer(ticket) {
+                self.offer.open(ticket);
+            }
         }
+        self.see_to_alarms(state, first, event, now)
+    }
+
+    /// The same when this ticket's waker is out, whose grant was all that happened.
+    #[inline(never)]
+    fn see_to_others_beside<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        granted: TicketId,
+        waker: Option<Waker>,
+        now: Instant,
+    ) -> Unwind {
+        state.see_to_the_unusual(Some(now));
+        if state.may_offer(granted) {
+            self.offer.open(granted);
+        }
+        self.see_to_alarms(state, waker, None, Some(now))
+    }
+
+    #[inline(always)]
+    fn see_to_alarms<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        first: Option<Waker>,
+        event: Option<Event>,
+        now: Option<Instant>,
+    ) -> Unwind {
         if event.is_some() || !(state.is_calm(true) || state.is_quiet()) {
             return self.follow_up_at_length(state, first, event, now);
         }
-        self.note_queue(&state);
+        self.guess.note_state(&state);
         drop(state);
         let mut unwind = Unwind::new();
         if let Some(waker) = first {
@@ -428,26 +495,31 @@ impl Shared {
         unwind
     }
 
-    /// Written only when it changes, for others read it all the time.
-    #[inline]
-    fn note_queue(&self, state: &State) {
-        let has_queue = state.core.counts().queued > 0;
-        if self.has_queue.load(Relaxed) != has_queue {
-            self.has_queue.store(has_queue, Relaxed);
-        }
+    #[inline(always)]
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock_alone();
+        self.offer.close(&mut state);
+        state
     }
 
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = match self.state.try_lock() {
+    /// The same, where it is still to be seen whether a ticket that was offered has been taken up.
+    #[inline(always)]
+    fn lock_alone(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock_bare();
+        self.batons.close(&mut state);
+        debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
+        state
+    }
+
+    /// The same, where nothing was brought in yet.
+    #[inline(always)]
+    fn lock_bare(&self) -> MutexGuard<'_, State> {
+        match self.state.try_lock() {
             Ok(state) => state,
             // The lock is ours in this case, too, and must not be asked for again.
             Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
             Err(TryLockError::WouldBlock) => self.lock_in_time(),
-        };
-        self.batons.close(&mut state);
-        debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
-        state
+        }
     }
 
     /// Another turn is under way. It is over in less time than going to sleep and being woken takes, and who

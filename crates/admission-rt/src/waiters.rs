@@ -72,6 +72,14 @@ impl Waiters {
         self.wakers[index].take()
     }
 
+    /// The ticket, which was granted, has started. Its waker went out with its grant.
+    #[inline(always)]
+    pub(crate) fn started(&mut self, ticket: TicketId, alarms: &mut Alarms) {
+        if let Some(booking) = self.bookings.get_mut(ticket.index()) {
+            alarms.end(booking);
+        }
+    }
+
     /// The ticket has left: its waker, to be woken or dropped.
     pub(crate) fn leave(&mut self, ticket: TicketId, alarms: &mut Alarms) -> Option<Waker> {
         let index = ticket.index();

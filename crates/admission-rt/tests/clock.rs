@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use admission_rt::runtime::Clock;
-use admission_rt::{Instant, LimitKind, Limits};
-use common::{Admission, Provider, Task, World, counts, ms};
+use admission_rt::{Instant, LimitKind, Limits, Strategy};
+use common::{Admission, Provider, RateLimiter, Task, World, counts, ms};
 
 /// A clock that is set by hand, and counts how often it is read.
 #[derive(Default)]
@@ -329,4 +329,26 @@ fn who_waits_for_the_close_or_for_idle_costs_no_reading() {
     assert_eq!(clock.readings_of(|| drop(held)), 0);
     assert!(idle.is_woken());
     idle.ready();
+}
+
+// rules R1, T5: an answer of no takes one reading, if the last was one
+#[test]
+fn a_limiter_that_rejects_reads_the_clock_once_for_each_refusal() {
+    let world = World::new();
+    let _entered = world.enter();
+    let clock = Arc::<Counting>::default();
+    let limiter = RateLimiter::builder(1, ms(10)).strategy(Strategy::Reject).clock(clock.clone());
+    let limiter = limiter.build().unwrap();
+    let refused = || drop(Task::new(limiter.acquire()).ready().unwrap_err());
+    let started = || drop(Task::new(limiter.acquire()).ready().unwrap());
+    started();
+    refused();
+    assert_eq!(clock.readings_of(refused), 1);
+    let refused_at_once = || drop(limiter.try_acquire().unwrap_err());
+    refused_at_once();
+    assert_eq!(clock.readings_of(refused_at_once), 1);
+    clock.set(20);
+    started();
+    clock.set(40);
+    assert_eq!(clock.readings_of(started), 1);
 }

@@ -13,7 +13,7 @@ mod common;
 use std::sync::Arc;
 use std::task::Poll;
 
-use admission_rt::{AbortHandle, Permit, Rejected};
+use admission_rt::{AbortHandle, Limits, Permit, Rejected};
 use common::{Acquire, Admission, Entered, Provider, Task, World, counts, ms};
 
 const CALLS: usize = 3;
@@ -62,19 +62,26 @@ struct Scene {
     is_aborted: bool,
     is_closed: bool,
     cooled: bool,
+    /// Whether nothing counts time, so that who is granted may start beside the lock. Then nobody looks in between, who
+    /// would take the lock, nor notes whom a grant has passed.
+    is_beside: bool,
     _entered: Entered,
 }
 
 impl Scene {
-    fn new() -> Self {
+    fn new(is_beside: bool) -> Self {
         let world = World::new();
         let entered = world.enter();
         let admission = world.builder().max_queued(2).hand_off(ms(8));
-        let admission =
-            admission.provider("p", |p| p.max_concurrent(1).interval(ms(3))).build().expect("in order");
+        let limits = |p: Limits| {
+            let p = p.max_concurrent(1);
+            if is_beside { p } else { p.interval(ms(3)) }
+        };
+        let admission = admission.provider("p", limits).build().expect("in order");
         let p = admission.provider("p").expect("it is configured");
         let (abort, signal) = AbortHandle::new();
-        let calls = [p.call(), p.admission_timeout(ms(TIMEOUT)), p.abort_signal(&signal)];
+        let second = if is_beside { p.call() } else { p.admission_timeout(ms(TIMEOUT)) };
+        let calls = [p.call(), second, p.abort_signal(&signal)];
         let calls = calls.map(|call| Call::Lazy(Task::new(call.acquire())));
         Self {
             world,
@@ -87,8 +94,18 @@ impl Scene {
             is_aborted: false,
             is_closed: false,
             cooled: false,
+            is_beside,
             _entered: entered,
         }
+    }
+
+    /// And an alarm is set, that will do for the next grant.
+    fn one_runs_and_the_others_wait(&mut self) {
+        let permit = self.p.try_acquire().expect("nobody is there");
+        (0..CALLS).for_each(|nth| self.poll(nth));
+        drop(permit);
+        self.poll(0);
+        assert!(matches!(self.calls[0], Call::Runs(_)) && self.world.armed().is_some());
     }
 
     fn acts(&self) -> Vec<Act> {
@@ -158,7 +175,10 @@ impl Scene {
                 assert!(!self.is_closed, "rule W4: it waits, although all is closed");
                 assert!(!(nth == 2 && self.is_aborted), "rule W3: it waits, although it is aborted");
                 let over = since + TIMEOUT * 1_000_000;
-                assert!(nth != 1 || self.now <= over, "rule W2: it waits past its deadline");
+                assert!(
+                    nth != 1 || self.is_beside || self.now <= over,
+                    "rule W2: it waits past its deadline"
+                );
                 Call::Waits { task, seen, since, place, passes: None }
             }
             Poll::Ready(Ok(permit)) => {
@@ -178,7 +198,7 @@ impl Scene {
             match call {
                 Call::Runs(_) => panic!("rule L1: two run at once"),
                 Call::Waits { task, seen, place: older, .. } if *older < place => {
-                    let is_passed = task.wakes() > *seen || passes.contains(older);
+                    let is_passed = self.is_beside || task.wakes() > *seen || passes.contains(older);
                     assert!(is_passed, "rule E2: an older one waits, and was not told to come");
                 }
                 _ => {}
@@ -263,20 +283,26 @@ impl Scene {
 }
 
 /// Lives through these acts, and says which can follow; checks all ends, too.
-fn live(path: &[Act]) -> Vec<Act> {
-    let mut scene = Scene::new();
-    for act in path {
+fn live(is_beside: bool, path: &[Act]) -> Vec<Act> {
+    let mut scene = Scene::new(is_beside);
+    if is_beside {
+        scene.one_runs_and_the_others_wait();
+    }
+    for (nth, act) in path.iter().enumerate() {
         scene.act(*act);
-        scene.check();
+        // (Each shorter path is lived through as well, and looked at where it ends.)
+        if !is_beside || nth + 1 == path.len() {
+            scene.check();
+        }
     }
     let acts = scene.acts();
     scene.drain();
     acts
 }
 
-fn explore(path: &mut Vec<Act>, depth: usize, count: &mut u64) {
+fn explore(is_beside: bool, path: &mut Vec<Act>, depth: usize, count: &mut u64) {
     *count += 1;
-    let lived = std::panic::catch_unwind(|| live(path));
+    let lived = std::panic::catch_unwind(|| live(is_beside, path));
     let acts = lived.unwrap_or_else(|panic| {
         println!("after {path:?}");
         std::panic::resume_unwind(panic)
@@ -284,7 +310,7 @@ fn explore(path: &mut Vec<Act>, depth: usize, count: &mut u64) {
     if path.len() < depth {
         for act in acts {
             path.push(act);
-            explore(path, depth, count);
+            explore(is_beside, path, depth, count);
             path.pop();
         }
     }
@@ -293,10 +319,20 @@ fn explore(path: &mut Vec<Act>, depth: usize, count: &mut u64) {
 // rules E2, L1, L5, S1, S3, S4, S5, T6, W2, W3, W4, W5, W6
 #[test]
 fn every_short_history_of_futures_keeps_the_rules() {
+    explore_all(false);
+}
+
+// rules L1, L5, S1, S3, S4, S5, T6, W3, W4, W5, W6
+#[test]
+fn so_does_every_one_of_futures_that_start_beside_the_lock() {
+    explore_all(true);
+}
+
+fn explore_all(is_beside: bool) {
     let depth = std::env::var("DEPTH").ok().and_then(|depth| depth.parse().ok());
     let depth = depth.unwrap_or(if cfg!(debug_assertions) { 5 } else { 7 });
     let mut count = 0;
-    explore(&mut Vec::new(), depth, &mut count);
+    explore(is_beside, &mut Vec::new(), depth, &mut count);
     println!("{count} histories of up to {depth} acts, each lived to its end");
     assert!(count > 3_u64.pow(depth as u32), "only {count} histories");
 }

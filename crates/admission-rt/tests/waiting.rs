@@ -96,6 +96,17 @@ fn a_start_at_once_needs_neither_a_waker_nor_a_runtime() {
     assert_eq!(admission.counts(), counts(1, 0, 0));
 }
 
+// rule S6: of a call that goes the long way, too
+#[test]
+fn a_start_at_length_needs_neither_a_waker_nor_a_runtime() {
+    let world = World::new();
+    let (admission, a) = one_at_a_time(&world);
+    let mut first = Task::new(a.key("text").acquire());
+    let _permit = first.ready().unwrap();
+    assert_eq!(first.wakers_held(), 0);
+    assert_eq!(admission.counts(), counts(1, 0, 0));
+}
+
 // rule S6
 #[test]
 fn a_start_past_a_queue_keeps_no_waker_and_needs_no_runtime() {

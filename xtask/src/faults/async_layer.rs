@@ -25,6 +25,17 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         rule: "T6",
+        what: "a grant is offered though somebody waits for what its start brings",
+        file: "crates/admission-rt/src/offer.rs",
+        right: "self.attention.is_at_most_alarms() &&",
+        wrong: "!self.attention.needs_clock() &&",
+        test: in_rt(
+            "offers",
+            "an_alarm_that_is_set_for_a_grant_while_somebody_waits_for_idle_goes_with_its_start",
+        ),
+    },
+    Fault {
+        rule: "T6",
         what: "alarms that stood well are left alone, though something is due before them",
         file: ALARMS,
         right: "now < self.standing.first && self.standing.last <= wanted()",
@@ -101,7 +112,7 @@ pub(super) const FAULTS: &[Fault] = &[
         file: "crates/admission-rt/src/acquire.rs",
         right: "request = how(request);",
         wrong: "request = how(request).deferred();",
-        test: in_rt("waiting", "a_start_at_once_needs_neither_a_waker_nor_a_runtime"),
+        test: in_rt("waiting", "a_start_at_length_needs_neither_a_waker_nor_a_runtime"),
     },
     Fault {
         rule: "W0",

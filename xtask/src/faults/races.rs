@@ -8,6 +8,7 @@ const ACQUIRE: &str = "crates/admission-rt/src/acquire.rs";
 const BATON: &str = "crates/admission-rt/src/baton.rs";
 const FOLLOW_UP: &str = "crates/admission-rt/src/shared/follow_up.rs";
 const KEY: &str = "crates/admission-rt/src/key.rs";
+const OFFER: &str = "crates/admission-rt/src/offer.rs";
 const SHARED: &str = "crates/admission-rt/src/shared.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
@@ -75,22 +76,47 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a ticket is released in one turn, and its waker taken out in another",
         file: SHARED,
         right: "let waker = state.leave(ticket);
-                let now = state.time_of(time);
-                state.core.handle_release(ticket, now);
-                // One that nobody ever polled leaves without anything to see to.
-                self.note_queue(state);
-                waker
-            });
-            unwind.swallow();
-            drop(waker);",
+            let now = state.time_of(time);
+            state.core.handle_release(ticket, now);
+            // One that nobody ever polled leaves without anything to see to.
+            self.guess.note_state(state);
+            waker
+        });
+        unwind.swallow();
+        drop(waker);",
         wrong: "let now = state.time_of(time);
-                state.core.handle_release(ticket, now);
-                self.note_queue(state);
-            });
-            unwind.swallow();
-            let () = waker;
-            drop(self.turn(|state, _| state.leave(ticket)));",
+            state.core.handle_release(ticket, now);
+            self.guess.note_state(state);
+        });
+        unwind.swallow();
+        let () = waker;
+        drop(self.turn(|state, _| state.leave(ticket)));",
         test: in_loom("a waiter that is dropped against a newcomer"),
+    },
+    Fault {
+        rule: "S4",
+        what: "who finds a grant offered closes the place by what it has read, and not by what is there",
+        file: OFFER,
+        right: "word = self.0.swap(CLOSED, Ordering::Relaxed);",
+        wrong: "self.0.store(CLOSED, Ordering::Relaxed);",
+        test: in_loom("a granted call that starts against its hand-off time"),
+    },
+    Fault {
+        rule: "L1",
+        what: "a grant is offered, and not what was done before it",
+        file: OFFER,
+        right: "self.0.store(ticket.to_bits(), Ordering::Release);",
+        wrong: "self.0.store(ticket.to_bits(), Ordering::Relaxed);",
+        test: in_loom("a granted call that starts against what was done before"),
+    },
+    Fault {
+        rule: "L1",
+        what: "whoever ends a call looks for that one alone among those that were offered",
+        file: OFFER,
+        right: "self.close(state);
+            return None;",
+        wrong: "return None;",
+        test: in_loom("a granted call that starts against another's end"),
     },
     Fault {
         rule: "D3",
@@ -115,6 +141,14 @@ pub(super) const FAULTS: &[Fault] = &[
         wrong: "place.store(CLOSED, Ordering::Release);
             match word {",
         test: in_loom("a call that takes over against a waiter"),
+    },
+    Fault {
+        rule: "L1",
+        what: "a key is free before all is done that was done with it",
+        file: BATON,
+        right: "let word = place.load(Ordering::Acquire);",
+        wrong: "let word = place.load(Ordering::Relaxed);",
+        test: in_loom("a key that comes free against who wants it"),
     },
     Fault {
         rule: "L1",

@@ -10,7 +10,7 @@ use super::Coordinator;
 use crate::scope::Scope;
 use crate::snapshot::{ScopeSnapshot, Snapshot};
 use crate::verdict::{Opening, Verdict, held_whoever_asks, judge};
-use crate::{Instant, ProviderId, ScopeId, Side};
+use crate::{Instant, ProviderId, ScopeId, Side, TicketId};
 
 /// Where a provider is (rule L10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,22 @@ impl Coordinator {
     #[inline]
     pub fn are_only_grants_timed(&self) -> bool {
         let (deadline, resting) = (self.queue.first_deadline(), self.providers.first_rested());
-        !self.client.is_paced() && self.timed.first_at().min(deadline).min(resting) == Instant::NEVER
+        // All bits of each of them are set then.
+        let timed = self.timed.each_at() & deadline.as_nanos() & resting.as_nanos();
+        !self.client.is_paced() && timed == Instant::NEVER.as_nanos()
+    }
+
+    /// When the grant of this ticket is to be taken back, if no other is out and time alone does nothing else: then it may
+    /// start as of the last `now`, whenever that is told. `None` if there is more to it.
+    ///
+    /// # Cost
+    ///
+    /// A few comparisons.
+    #[must_use]
+    #[inline]
+    pub fn due_of_only_grant(&self, ticket: TicketId) -> Option<Instant> {
+        let is_only = self.hand_off.is_only(ticket.index) && self.queue.state(ticket).is_some();
+        (is_only && self.are_only_grants_timed()).then_some(self.hand_off.first_due())
     }
 
     /// The next instant at which time alone lets somebody go, where the client is not full.

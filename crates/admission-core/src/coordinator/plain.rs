@@ -10,9 +10,9 @@
 
 use super::ends::is_nobody_before;
 use super::{Admitted, Coordinator, Request};
-use crate::queue::{Front, NIL, Rank, Scattered};
+use crate::queue::{Front, NIL, Rank, Scattered, State};
 use crate::verdict::{Verdict, held_whoever_asks, judge, judge_at_once};
-use crate::{Event, Instant, Side, TicketId};
+use crate::{Instant, Side, TicketId};
 
 /// What is still to be done when a newcomer is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub(super) enum Further {
     Pace,
     /// The client's too.
     PaceBoth,
+}
+
+/// What came of a ticket that may be over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It was, and its provider is there.
+    At(u32),
+    /// It is, but its key is not the first in its chain. Nothing is changed.
+    ButForItsKey(u32),
+    /// It may not run, or others may have to hear of it. Nothing is changed.
+    No,
 }
 
 impl Coordinator {
@@ -153,32 +164,61 @@ impl Coordinator {
 
     /// A ticket that runs is over; says where its provider is.
     ///
-    /// `FAR`: whether to look further than at the table for its key.
     #[inline(always)]
-    pub(super) fn settle_plainly<const FAR: bool>(&mut self, ticket: TicketId, now: Instant) -> Option<u32> {
+    pub(super) fn settle_plainly(&mut self, ticket: TicketId, now: Instant) -> Settled {
         if now >= self.quiet_before {
-            return None;
+            return Settled::No;
         }
-        let running = self.queue.running(ticket)?;
-        let scope = self.providers.configured_mut(running.provider)?;
+        let Some(running) = self.queue.known(ticket, State::Running) else { return Settled::No };
+        let Some(scope) = self.providers.configured_mut(running.provider) else { return Settled::No };
         if self.client.hears_of_ends() || scope.hears_of_ends() {
-            return None;
+            return Settled::No;
         }
-        self.queue.forget_running::<FAR>(&running)?;
+        if self.queue.forget_running(&running).is_none() {
+            return Settled::ButForItsKey(running.provider);
+        }
         self.seen = now;
         self.client.running -= 1;
         scope.running -= 1;
-        Some(running.provider)
+        Settled::At(running.provider)
     }
 
-    /// A ticket whose key is not the first in its chain is over, or one goes away that does not run: mostly it waits
-    /// behind others, whom that is nothing to.
+    /// The same where its key is not the first in its chain, and all else was looked at.
     #[inline(never)]
-    pub(super) fn leave_or_settle(&mut self, ticket: TicketId, now: Instant) {
+    pub(super) fn settle_far(&mut self, ticket: TicketId, place: u32, now: Instant) {
+        if self.queue.forget_running_far(ticket.index).is_none() {
+            return self.release_otherwise(ticket, now);
+        }
+        self.seen = now;
+        self.client.running -= 1;
+        self.providers[place].running -= 1;
+        self.go_on::<false>(place, now);
+    }
+
+    /// A ticket that is granted has started and is over; says where its provider is. No pacer hears of either.
+    #[inline(always)]
+    pub(super) fn start_and_settle_plainly(&mut self, ticket: TicketId, now: Instant) -> Option<u32> {
+        if now >= self.quiet_before || !self.hand_off.is_only(ticket.index) {
+            return None;
+        }
+        let granted = self.queue.known(ticket, State::Granted)?;
+        let scope = self.providers.configured_mut(granted.provider)?;
+        if self.client.is_paced() || scope.is_paced() {
+            return None;
+        }
+        self.queue.forget_running(&granted)?;
+        self.hand_off.forget_only();
+        self.seen = now;
+        self.starts += 1;
+        self.client.start_and_settle();
+        scope.start_and_settle();
+        Some(granted.provider)
+    }
+
+    /// A ticket goes away that does not run: mostly it waits behind others, whom that is nothing to.
+    #[inline(never)]
+    pub(super) fn leave_plainly(&mut self, ticket: TicketId, now: Instant) {
         if now < self.quiet_before {
-            if let Some(place) = self.settle_plainly::<true>(ticket, now) {
-                return self.go_on(place, now);
-            }
             // (Whoever waits for the client's pacers may go as time passes, whatever this call is about.)
             if !self.client.is_paced() && self.queue.leave_plainly::<false>(ticket).is_some() {
                 self.seen = now;
@@ -204,13 +244,15 @@ impl Coordinator {
     }
 
     /// The end of a call in which a call of this provider has ended.
+    ///
+    /// `MOSTLY`: whether somebody mostly is granted then, for that asks for all registers.
     #[inline(always)]
-    pub(super) fn go_on(&mut self, place: u32, now: Instant) {
+    pub(super) fn go_on<const MOSTLY: bool>(&mut self, place: u32, now: Instant) {
         if self.queue.is_of_interest(place) {
             return self.judge_and_conclude(place, now);
         }
         if self.ready.may_have_any() && held_whoever_asks(&self.client, Side::Client).is_none() {
-            return self.grant_next(now);
+            return if MOSTLY { self.grant_next_here(now) } else { self.grant_next(now) };
         }
         self.end_call();
     }
@@ -218,6 +260,11 @@ impl Coordinator {
     /// Where somebody may go, if the client lets it: grants the first of the ready, and then whoever else may go.
     #[inline(never)]
     fn grant_next(&mut self, now: Instant) {
+        self.grant_next_here(now);
+    }
+
+    #[inline(always)]
+    fn grant_next_here(&mut self, now: Instant) {
         let Some((place, seq)) = self.grant_plainly(now) else {
             return self.grant_each_due_and_end(now);
         };
@@ -225,7 +272,7 @@ impl Coordinator {
             return self.sort_and_go_on(place, seq, now);
         }
         if seq < u64::MAX {
-            self.ready.set(place, seq);
+            self.ready.move_first(seq);
         } else {
             self.ready.leave(place);
         }
@@ -260,15 +307,15 @@ impl Coordinator {
         // As it will be when this one is granted.
         let verdict = judge_at_once(scope, Side::Provider, now);
         let taken = verdict.and_then(|verdict| self.queue.take_first_plainly(place, verdict == Verdict::Go));
-        let Some((index, seq)) = taken else {
+        let Some((index, slot, seq)) = taken else {
             scope.granted -= 1;
             return None;
         };
         self.client.granted += 1;
         let halvings = self.client.halvings.max(scope.halvings);
-        let (ticket, due) = self.hand_off.insert(self.queue.slab_mut(), index, halvings, now);
+        let (ticket, due) = self.hand_off.insert_only(slot, index, halvings, now);
         self.note_instant(due);
-        self.events.push(Event::Granted(ticket));
+        self.events.begin_with_grant(ticket);
         Some((place, seq))
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct Queue {
     changed: Vec<u32>,
 }
 
-/// What is to be known of a ticket that runs when it ends.
+/// What is to be known of a ticket that has its slots and its key, when it ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Running {
     index: u32,
@@ -231,24 +231,29 @@ impl Queue {
         Some((ticket.index, slot.provider))
     }
 
-    /// A ticket that runs.
+    /// A ticket that runs, or is granted, as `state` says.
     #[inline(always)]
-    pub(crate) fn running(&self, ticket: TicketId) -> Option<Running> {
-        let slot = self.slab.of(ticket).filter(|slot| slot.state == State::Running)?;
+    pub(crate) fn known(&self, ticket: TicketId, state: State) -> Option<Running> {
+        let slot = self.slab.of(ticket).filter(|slot| slot.state == state)?;
         Some(Running { index: ticket.index, provider: slot.provider, key: slot.key(), link: slot.link })
     }
 
     /// Nothing is left of a ticket that ran; `None`, and nothing is changed, if others may have to hear of it.
-    ///
-    /// `FAR`: whether to look further than at the table for its key.
     #[inline(always)]
-    pub(crate) fn forget_running<const FAR: bool>(&mut self, running: &Running) -> Option<()> {
+    pub(crate) fn forget_running(&mut self, running: &Running) -> Option<()> {
         let Running { index, key, link, .. } = *running;
-        match key {
-            None => {}
-            Some(key) if FAR => self.keys.remove_plainly(key, index, link, &mut self.slab)?,
-            Some(key) => self.keys.remove_first(key, index, link)?,
+        if let Some(key) = key {
+            self.keys.remove_first(key, index, link)?;
         }
+        self.slab.remove(index);
+        Some(())
+    }
+
+    /// The same for one with a key that is not the first in its chain.
+    #[inline(always)]
+    pub(crate) fn forget_running_far(&mut self, index: u32) -> Option<()> {
+        let Slot { key, link, .. } = self.slab[index];
+        self.keys.remove_plainly(key, index, link, &mut self.slab)?;
         self.slab.remove(index);
         Some(())
     }
@@ -346,22 +351,27 @@ impl Queue {
     /// remembered. Says which it is, and the place in the order of who is next; if nobody is, or may go as `is_open`
     /// says, the largest number, and the line is noted as held. `None`, and nothing is changed, if there is more to do.
     #[inline(always)]
-    pub(crate) fn take_first_plainly(&mut self, place: u32, is_open: bool) -> Option<(u32, u64)> {
+    pub(crate) fn take_first_plainly(&mut self, place: u32, is_open: bool) -> Option<(u32, &mut Slot, u64)> {
         let lane = self.lanes.get_mut(place as usize)?;
         let index = lane.line.first();
         let slot = self.slab.get(index)?;
         let is_plain = slot.group == NIL && slot.deadline == Instant::NEVER && slot.flags.is_plain();
         let right = slot.right;
-        if !is_plain || lane.is_fleeting || !lane.line.drop_first(right) {
+        if !is_plain || lane.is_fleeting {
+            return None;
+        }
+        let next = if is_open { self.slab.get(right) } else { None };
+        let seq = next.map_or(u64::MAX, |next| next.seq);
+        let slot = self.slab.get_mut(index)?;
+        if !lane.line.drop_first(right) {
             return None;
         }
         lane.queued -= 1;
         self.queued -= 1;
-        let next = if is_open { self.slab.get(right) } else { None };
-        if next.is_none() {
+        if seq == u64::MAX {
             lane.rank = Rank::Held;
         }
-        Some((index, next.map_or(u64::MAX, |next| next.seq)))
+        Some((index, slot, seq))
     }
 
     /// A waiting ticket goes away, and those behind it move up.

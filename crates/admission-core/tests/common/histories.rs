@@ -82,7 +82,7 @@ fn config(dice: &mut impl Dice) -> model::Config {
     let client = if dice.one_in(3) { model::Limits::default() } else { limits(dice, units) };
     model::Config {
         max_queued: dice.below(14) as u32,
-        hand_off: (1 + dice.below(40)) * MS,
+        hand_off: hand_off(dice),
         max_wait: dice.one_in(4).then(|| dice.below(40) * 5 * MS),
         units,
         client,
@@ -155,6 +155,14 @@ impl Weights {
     }
 }
 
+/// A hand-off time; seldom one after which nothing is ever taken back.
+fn hand_off(dice: &mut impl Dice) -> u64 {
+    match dice.below(42) {
+        41 => u64::MAX,
+        times => (1 + times) * MS,
+    }
+}
+
 /// A configuration in which little is rare: no costs, no longest wait, few pacers, and a queue.
 fn usual_config(dice: &mut impl Dice) -> model::Config {
     let mut scope = |most: u64| {
@@ -166,7 +174,7 @@ fn usual_config(dice: &mut impl Dice) -> model::Config {
     let providers = vec![scope(3), scope(8), scope(3), scope(1), scope(2)];
     model::Config {
         max_queued: dice.below(40) as u32,
-        hand_off: (1 + dice.below(40)) * MS,
+        hand_off: hand_off(dice),
         max_wait: None,
         units: 1,
         client,

@@ -44,7 +44,7 @@ impl Shared {
         if event.is_some() || !state.is_quiet() {
             return self.follow_up_each(state, first, event, None, u32::from(has_moved), unwind);
         }
-        self.note_queue(&state);
+        self.guess.note_state(&state);
         drop(state);
         if let Some(waker) = first {
             unwind.catch(|| waker.wake());
@@ -99,7 +99,7 @@ impl Shared {
             }
             armed += 1;
         }
-        self.note_queue(&state);
+        self.guess.note_state(&state);
         drop(state);
         self.guests.note(&mut gone);
         wakes.wake(&mut unwind);

@@ -6,6 +6,7 @@
 
 mod batons;
 mod names;
+mod offers;
 mod other_turns;
 
 use std::sync::Arc;
@@ -54,6 +55,14 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("a key's last call against its next", names::last_key_against_next),
     ("a key's last user against its next", names::last_user_against_next),
     ("a removal against a lookup", names::removal_against_lookup),
+    ("a granted call that starts against a newcomer", offers::start_against_newcomer),
+    ("a granted call that starts against a look", offers::start_against_a_look),
+    ("a granted call that starts against its hand-off time", offers::start_against_take_back),
+    ("a granted call that starts against what was done before", offers::start_against_what_was_done),
+    ("a granted call that starts and ends against the next", offers::start_and_end_against_the_next),
+    ("a granted call that starts against another's end", offers::start_against_another_end),
+    ("a granted call that starts against close", offers::start_against_close),
+    ("a granted call that starts against new limits", offers::start_against_new_limits),
     ("a call that takes over against other turns", other_turns::take_over_against_other_turns),
     ("a call that takes over against what was done before", other_turns::take_over_against_what_was_done),
     ("a key that comes free against who wants it", other_turns::a_key_that_comes_free_against_who_wants_it),
