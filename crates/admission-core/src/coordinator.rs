@@ -201,7 +201,7 @@ impl Coordinator {
     /// yet to be made, and while [`poll_event`](Self::poll_event) has something to tell.
     ///
     /// Without a `now` it is as of the last call, for drivers that need not read a clock where no limit counts time:
-    /// no time passes, and when it started nobody knows. Of one that has a key, others are told that it runs since the
+    /// no time passes, and when it started nobody knows. (Where one does, it counts from the last call: too early.) Of one that has a key, others are told that it runs since the
     /// first of them came upon it.
     ///
     /// # Cost

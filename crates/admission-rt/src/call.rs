@@ -45,7 +45,8 @@ impl<R: Runtime> Call<R> {
     }
 
     /// Names the call: while another with the same key is granted or running, this one waits
-    /// (rule L1). Without a key nothing is compared.
+    /// (rule L1). Without a key nothing is compared. A key is one name in the whole coordinator, whichever provider it is
+    /// said to (rule E6): let it say whose it is, where two providers might have one.
     #[inline]
     pub fn key(self, key: impl Into<Key>) -> Self {
         match self.shared.keys.plain(key.into()) {

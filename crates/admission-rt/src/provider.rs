@@ -47,7 +47,7 @@ impl<R: Runtime> Provider<R> {
         Call::new(self.shared.clone(), &self.target)
     }
 
-    /// A call with a key; see [`Call::key`].
+    /// A call with a key, which is one name in the whole coordinator; see [`Call::key`].
     #[inline]
     pub fn key(&self, key: impl Into<Key>) -> Call<R> {
         match self.shared.keys.plain(key.into()) {

@@ -343,12 +343,9 @@ impl fmt::Display for LimitKind {
             Self::Cooldown => f.write_str("a cooldown"),
             Self::Key(None) => f.write_str("its key, which is busy"),
             Self::Key(Some(OtherCall { provider, runs: true, time })) => {
-                write!(
-                    f,
-                    "its key, with which a call to {} has run for at least {}",
-                    Plain(provider),
-                    Brief(*time)
-                )
+                write!(f, "its key, which a call to {} has", Plain(provider))?;
+                // Nobody came upon it before.
+                if time.is_zero() { Ok(()) } else { write!(f, " had for at least {}", Brief(*time)) }
             }
             Self::Key(Some(OtherCall { provider, time, .. })) => {
                 let (provider, time) = (Plain(provider), Brief(*time));

@@ -22,8 +22,8 @@ use crate::{Key, Limit, LimitKind, OtherCall, Scope};
 /// Displayed it is a line for a log:
 ///
 /// ```text
-/// github, key repo-7: has waited 2.5 s, not before 12.3 s from now; held back by its key, with which a call
-/// to github has run for at least 2.6 s; 60 per 60 s (12.3 s more)
+/// github, key repo-7: has waited 2.5 s, not before 12.3 s from now; held back by its key, which a call to github
+/// has had for at least 2.6 s; 60 per 60 s (12.3 s more)
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
