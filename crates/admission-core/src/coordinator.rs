@@ -191,7 +191,8 @@ impl Coordinator {
             return self.request_otherwise(request, now);
         };
         let outcome = Ok(admitted);
-        self.do_further(further, request.provider.0, now);
+        let (Admitted::Started(ticket) | Admitted::Queued(ticket)) = admitted;
+        self.do_further(further, request.provider.0, now, ticket);
         outcome
     }
 
@@ -201,8 +202,8 @@ impl Coordinator {
     /// yet to be made, and while [`poll_event`](Self::poll_event) has something to tell.
     ///
     /// Without a `now` it is as of the last call, for drivers that need not read a clock where no limit counts time:
-    /// no time passes, and when it started nobody knows. (Where one does, it counts from the last call: too early.) Of one that has a key, others are told that it runs since the
-    /// first of them came upon it.
+    /// no time passes, and when it started nobody knows. (A limit that does count time counts from the last call, which
+    /// is too early.) Of one that has a key, others are told that it runs since the first of them came upon it.
     ///
     /// # Cost
     ///
@@ -274,7 +275,7 @@ impl Coordinator {
         if now < self.quiet_before && !self.asks_more {
             if let Some((ticket, further)) = self.start_newcomer_plainly(provider.0, key, now, start.max(now))
             {
-                return self.do_further_for(ticket.to_bits(), further, provider.0, now);
+                return self.do_further(further, provider.0, now, ticket);
             }
         }
         self.start_at_length(provider, key, now, start.max(now))
@@ -290,7 +291,8 @@ impl Coordinator {
             return self.request_otherwise(request, now);
         };
         if further != Further::Nothing {
-            self.do_further(further, request.provider.0, now);
+            let (Admitted::Started(ticket) | Admitted::Queued(ticket)) = admitted;
+            self.do_further(further, request.provider.0, now, ticket);
         }
         // Time may have let others go.
         self.grant_due(NIL, now);

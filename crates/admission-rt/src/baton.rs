@@ -121,11 +121,11 @@ impl Batons {
 
     /// The lock was taken: the machine hears of those that have ended, before it hears of anything else.
     ///
-    /// As of the last reading of the clock that was noted, which is all the same to it: see [`open_at_rest`](Self::open_at_rest).
+    /// As of the last reading of the clock that was noted, which is all the same to it: see
+    /// [`open_at_rest`](Self::open_at_rest).
     #[inline(always)]
     pub(crate) fn close(&self, state: &mut State) {
-        // Who opens a place has the lock, so this is never an old word.
-        if self.places[0].load(Ordering::Relaxed) != CLOSED {
+        if self.is_any_open() {
             self.close_each(state);
         }
     }
@@ -133,20 +133,24 @@ impl Batons {
     /// The same, with the usual case in line: that of a call which has run alone.
     #[inline(always)]
     pub(crate) fn close_here(&self, state: &mut State) {
-        let word = self.places[0].load(Ordering::Acquire);
-        if word == CLOSED {
-            return;
+        if self.is_any_open() {
+            self.close_first_or_all(state);
         }
-        if word & (OPEN | ALIKE) == 0 && self.places[1].load(Ordering::Relaxed) == CLOSED {
-            self.places[0].store(CLOSED, Ordering::Relaxed);
-            state.core.handle_release(TicketId::from_bits(word), state.time.latest());
-        } else {
-            self.close_each(state);
-        }
+    }
+
+    #[inline(always)]
+    fn is_any_open(&self) -> bool {
+        // Who opens a place has the lock, so this is never an old word.
+        self.places[0].load(Ordering::Relaxed) != CLOSED
     }
 
     #[inline(never)]
     fn close_each(&self, state: &mut State) {
+        self.close_first_or_all(state);
+    }
+
+    #[inline(always)]
+    fn close_first_or_all(&self, state: &mut State) {
         if self.places[1].load(Ordering::Relaxed) != CLOSED {
             return self.close_all(state);
         }
@@ -181,10 +185,6 @@ impl Batons {
 
     /// A call has ended: whether its ticket is left here. If not, the machine is to hear of it in a turn.
     pub(crate) fn leave(&self, ticket: TicketId, likeness: Likeness) -> bool {
-        // Mostly all are closed, or none.
-        if self.places[0].load(Ordering::Relaxed) == CLOSED {
-            return false;
-        }
         let ticket = ticket.to_bits();
         if ticket & ALIKE != 0 {
             return false;
@@ -195,10 +195,7 @@ impl Batons {
                 return false;
             }
             if word & OPEN != 0 {
-                if place
-                    .compare_exchange(word, likeness.left(ticket, word), Ordering::Release, Ordering::Relaxed)
-                    .is_ok()
-                {
+                if Self::leave_at(place, word, ticket, likeness) {
                     return true;
                 }
                 keep_away();
@@ -216,9 +213,14 @@ impl Batons {
         word != CLOSED
             && word & OPEN != 0
             && ticket & ALIKE == 0
-            && place
-                .compare_exchange(word, likeness.left(ticket, word), Ordering::Release, Ordering::Relaxed)
-                .is_ok()
+            && Self::leave_at(place, word, ticket, likeness)
+    }
+
+    /// At a place that is open, as this word of its says.
+    #[inline(always)]
+    fn leave_at(place: &AtomicU64, word: u64, ticket: u64, likeness: Likeness) -> bool {
+        let left = likeness.left(ticket, word);
+        place.compare_exchange(word, left, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// A call begins: the ticket of one like it that has ended, if one is left. It runs from now on.

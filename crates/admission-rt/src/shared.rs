@@ -166,8 +166,7 @@ impl Shared {
 
     #[inline(always)]
     fn start_short(&self, provider: ProviderId, key: Option<Key>) -> Started {
-        let mut state = self.lock_bare();
-        self.batons.close_here(&mut state);
+        let mut state = self.lock_and(Batons::close_here);
         self.offer.close(&mut state);
         let mut started = Started::No;
         if state.is_at_rest() {
@@ -505,21 +504,21 @@ impl Shared {
     /// The same, where it is still to be seen whether a ticket that was offered has been taken up.
     #[inline(always)]
     fn lock_alone(&self) -> MutexGuard<'_, State> {
-        let mut state = self.lock_bare();
-        self.batons.close(&mut state);
-        debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
-        state
+        self.lock_and(Batons::close)
     }
 
-    /// The same, where nothing was brought in yet.
+    /// The same; `bring_in` has the machine hear of those that have ended.
     #[inline(always)]
-    fn lock_bare(&self) -> MutexGuard<'_, State> {
-        match self.state.try_lock() {
+    fn lock_and(&self, bring_in: impl FnOnce(&Batons, &mut State)) -> MutexGuard<'_, State> {
+        let mut state = match self.state.try_lock() {
             Ok(state) => state,
             // The lock is ours in this case, too, and must not be asked for again.
             Err(TryLockError::Poisoned(poisoned)) => unpoisoned(poisoned),
             Err(TryLockError::WouldBlock) => self.lock_in_time(),
-        }
+        };
+        bring_in(&self.batons, &mut state);
+        debug_assert_eq!(state.attention, state.seen_around(), "the lock was let go without a look around");
+        state
     }
 
     /// Another turn is under way. It is over in less time than going to sleep and being woken takes, and who

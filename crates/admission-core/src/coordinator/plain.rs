@@ -104,38 +104,23 @@ impl Coordinator {
         Some((ticket, further))
     }
 
-    /// What is still to be done after a request.
+    /// What is still to be done when a newcomer is in, which is handed through as a number: so it need not be put by.
     #[inline(always)]
-    pub(super) fn do_further(&mut self, further: Further, place: u32, now: Instant) {
-        match further {
-            Further::Nothing => self.end_call(),
-            Further::Judge => self.judge_and_conclude(place, now),
-            Further::Pace => {
-                self.pace_newcomer(place, now, 0);
-            }
-            Further::PaceBoth => {
-                self.pace_newcomer_everywhere(place, now, 0);
-            }
-        }
-    }
-
-    /// The same for one that has started, whose number is handed through: so it need not be put by.
-    #[inline(always)]
-    pub(super) fn do_further_for(
+    pub(super) fn do_further(
         &mut self,
-        ticket: u64,
         further: Further,
         place: u32,
         now: Instant,
+        ticket: TicketId,
     ) -> Option<u64> {
+        let ticket = ticket.to_bits();
         match further {
-            Further::Pace => self.pace_newcomer(place, now, ticket),
-            Further::PaceBoth => self.pace_newcomer_everywhere(place, now, ticket),
-            Further::Nothing | Further::Judge => {
-                self.end_call();
-                Some(ticket)
-            }
+            Further::Nothing => self.end_call(),
+            Further::Judge => self.judge_and_conclude(place, now),
+            Further::Pace => return self.pace_newcomer(place, now, ticket),
+            Further::PaceBoth => return self.pace_newcomer_everywhere(place, now, ticket),
         }
+        Some(ticket)
     }
 
     /// A ticket that is granted starts.
@@ -163,7 +148,6 @@ impl Coordinator {
     }
 
     /// A ticket that runs is over; says where its provider is.
-    ///
     #[inline(always)]
     pub(super) fn settle_plainly(&mut self, ticket: TicketId, now: Instant) -> Settled {
         if now >= self.quiet_before {
