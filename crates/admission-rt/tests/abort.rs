@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use admission_rt::{AbortHandle, AbortReason, AbortSignal, Rejected};
-use common::{Admission, Provider, Task, World, counts, ms};
+use common::{Admission, Provider, Task, World, counts, ms, panicking_waker};
 
 fn one_at_a_time(world: &World) -> (Admission, Provider) {
     let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
@@ -320,20 +320,13 @@ fn a_future_that_is_ready_while_the_call_sits_down_is_not_missed() {
 // rules W3, W5
 #[test]
 fn an_abort_finds_a_ticket_whose_first_poll_ended_in_anothers_panic() {
-    struct Panics;
-    impl std::task::Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("a stranger's");
-        }
-    }
-
     let world = World::new();
     let _entered = world.enter();
     let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
     let a = admission.provider("a").unwrap();
     let permit = a.try_acquire().unwrap();
     let mut stranger = Task::new(a.admission_timeout(ms(10)).acquire());
-    assert!(stranger.poll_with(&Waker::from(Arc::new(Panics))).is_pending());
+    assert!(stranger.poll_with(&panicking_waker()).is_pending());
     world.set(20);
     let (handle, signal) = AbortHandle::new();
     let mut waits = Task::new(a.abort_signal(&signal).acquire());

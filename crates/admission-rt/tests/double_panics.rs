@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use admission_rt::{
     AbortReason, AbortSignal, AdmissionStreamExt, Attempt, OnAbort, Query, Refresh, Rejected, Retry, Window,
 };
-use common::{Admission, Bomb, Provider, Task, World, counts, ms};
+use common::{Admission, Bomb, Provider, Task, World, counts, ms, panicking_waker};
 use futures_core::Stream;
 use futures_util::stream::iter;
 
@@ -205,13 +205,6 @@ fn a_source_that_ends_its_query_meets_what_the_query_has_captured() {
 // rules L6, W5, D5
 #[test]
 fn a_refusal_meets_the_panic_of_its_signals_source_and_is_told_all_the_same() {
-    struct Panics;
-    impl std::task::Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("a stranger's");
-        }
-    }
-
     let world = World::new();
     let _entered = world.enter();
     let tokens = Window::new(5, ms(100)).unit("tokens");
@@ -220,7 +213,7 @@ fn a_refusal_meets_the_panic_of_its_signals_source_and_is_told_all_the_same() {
     let a = admission.provider("a").unwrap();
     let permit = a.try_acquire().unwrap();
     let mut stranger = Task::new(a.admission_timeout(ms(10)).acquire());
-    assert!(stranger.poll_with(&Waker::from(Arc::new(Panics))).is_pending());
+    assert!(stranger.poll_with(&panicking_waker()).is_pending());
     world.set(20);
     let source = Bomb;
     let signal = AbortSignal::from_future(poll_fn(move |_| {

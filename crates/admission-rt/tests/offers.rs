@@ -15,10 +15,16 @@ use admission_rt::Rejected;
 use common::dice::Dice;
 use common::{Acquire, Admission, Provider, Task, World, counts, ms, within};
 
-/// A coordinator that takes one call at a time, and four that wait, the first of which is granted and offered.
-fn offered(world: &World) -> (Admission, Provider, [Task<Acquire>; 3]) {
+/// A coordinator that takes one call at a time, and whose grants last five milliseconds.
+fn one_at_a_time(world: &World) -> (Admission, Provider) {
     let admission = world.builder().hand_off(ms(5)).max_concurrent(1).provider("a", |p| p).build().unwrap();
     let a = admission.provider("a").unwrap();
+    (admission, a)
+}
+
+/// The same, and four that wait, the first of which is granted and offered.
+fn offered(world: &World) -> (Admission, Provider, [Task<Acquire>; 3]) {
+    let (admission, a) = one_at_a_time(world);
     let permit = a.try_acquire().unwrap();
     let mut before = Task::waiting(a.acquire());
     let waiting = [(); 3].map(|()| Task::waiting(a.acquire()));
@@ -33,8 +39,7 @@ fn offered(world: &World) -> (Admission, Provider, [Task<Acquire>; 3]) {
 fn who_has_started_without_a_turn_runs_and_no_look_says_otherwise() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().max_concurrent(1).provider("a", |p| p).build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (admission, a) = one_at_a_time(&world);
     let permit = a.try_acquire().unwrap();
     let [mut first, mut second] = [1, 2].map(|key| Task::waiting(a.key(key).acquire()));
     let mut third = Task::waiting(a.acquire());
@@ -56,8 +61,7 @@ fn who_has_started_without_a_turn_runs_and_no_look_says_otherwise() {
 fn who_has_started_without_a_turn_is_not_taken_back() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().hand_off(ms(5)).max_concurrent(1).provider("a", |p| p).build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (admission, a) = one_at_a_time(&world);
     let permit = a.try_acquire().unwrap();
     let [mut first, second] = [(); 2].map(|()| Task::waiting(a.acquire()));
     drop(permit);
@@ -74,8 +78,7 @@ fn who_has_started_without_a_turn_is_not_taken_back() {
 fn who_comes_too_late_does_not_start() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().hand_off(ms(5)).max_concurrent(1).provider("a", |p| p).build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (admission, a) = one_at_a_time(&world);
     let permit = a.try_acquire().unwrap();
     let [mut first, mut second] = [(); 2].map(|()| Task::waiting(a.acquire()));
     drop(permit);
@@ -100,8 +103,7 @@ fn who_comes_too_late_does_not_start() {
 fn an_alarm_that_is_set_for_a_grant_while_somebody_waits_for_idle_goes_with_its_start() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().hand_off(ms(5)).max_concurrent(1).provider("a", |p| p).build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (admission, a) = one_at_a_time(&world);
     let permit = a.try_acquire().unwrap();
     let [mut first, mut last] = [(); 2].map(|()| Task::waiting(a.acquire()));
     let mut idle = Task::waiting(admission.idle());
@@ -121,8 +123,7 @@ fn an_alarm_that_is_set_for_a_grant_while_somebody_waits_for_idle_goes_with_its_
 fn who_was_aborted_after_its_grant_does_not_start() {
     let world = World::new();
     let _entered = world.enter();
-    let admission = world.builder().max_concurrent(1).provider("a", |p| p).build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (_admission, a) = one_at_a_time(&world);
     let permit = a.try_acquire().unwrap();
     let (handle, signal) = admission_rt::AbortHandle::new();
     let mut first = Task::waiting(a.abort_signal(&signal).acquire());
@@ -139,8 +140,7 @@ fn a_grant_leaves_no_alarm_set_in_a_runtime_where_nobody_waits() {
     let world = World::new();
     let there = world.twin();
     let _entered = world.enter();
-    let admission = world.builder().max_concurrent(1).provider("a", |p| p).build().unwrap();
-    let a = admission.provider("a").unwrap();
+    let (admission, a) = one_at_a_time(&world);
     let permit = a.try_acquire().unwrap();
     let mut first = Task::waiting(a.acquire());
     let second = {
@@ -150,10 +150,10 @@ fn a_grant_leaves_no_alarm_set_in_a_runtime_where_nobody_waits() {
     let third = Task::waiting(a.acquire());
     drop(permit);
     let permit = first.ready().unwrap();
-    assert_eq!((world.armed(), there.armed()), (Some(200), Some(200)));
+    assert_eq!((world.armed(), there.armed()), (Some(5), Some(5)));
     drop(permit);
     assert!(second.is_woken());
-    assert_eq!((world.armed(), there.armed()), (Some(200), None), "it is set for those who wait");
+    assert_eq!((world.armed(), there.armed()), (Some(5), None), "it is set for those who wait");
     drop((second, third));
     assert_eq!((admission.counts(), world.armed(), there.armed()), (counts(0, 0, 0), None, None));
 }

@@ -9,10 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use admission_rt::{Attempt, OnAbort, Query, QueryError, QueryStatus, Refresh, Retry};
-use common::{Admission, Bomb, Provider, Task, World, counts, ms, within};
+use common::{Admission, Bomb, Provider, Task, World, counts, ms, panicking_waker, within};
 
 const BOTH: [OnAbort; 2] = [OnAbort::Finish, OnAbort::Drop];
 
@@ -174,15 +174,6 @@ fn wakers_may_come_back_and_drop_those_who_wait_with_them() {
     });
 }
 
-/// A waker that panics.
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        panic!("the waker's own");
-    }
-}
-
 // rule W5
 #[test]
 fn a_waker_that_panics_costs_the_others_nothing() {
@@ -191,7 +182,7 @@ fn a_waker_that_panics_costs_the_others_nothing() {
     let (admission, a) = one_at_a_time(&world);
     let answers = Answers::default();
     let query = a.query(1).build(listed(&answers));
-    let panics = Waker::from(Arc::new(Panics));
+    let panics = panicking_waker();
     let subscribe = |waker: &Waker| {
         let mut looks = query.subscribe();
         while looks.poll_snapshot(&mut Context::from_waker(waker)).is_ready() {}
@@ -426,7 +417,7 @@ fn a_cycle_is_not_to_blame_for_a_strangers_waker() {
     let _entered = world.enter();
     let admission = world.builder().provider("a", |p| p).build().unwrap();
     let a = admission.provider("a").unwrap();
-    let panics = Waker::from(Arc::new(Panics));
+    let panics = panicking_waker();
     let answers = Answers::default();
     let query = a
         .query(1)

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use admission_rt::{AbortHandle, AdmissionStreamExt, Attempt, ItemError, Rejected, Retry, RetryError};
-use common::{Admission, IntervalLimiter, Provider, World, counts, ms, within};
+use common::{Admission, IntervalLimiter, Provider, World, counts, ms, panicking_waker, within};
 use futures_core::{FusedStream, Stream};
 use futures_util::StreamExt;
 use futures_util::stream::{iter, pending as no_items, poll_fn as source};
@@ -393,15 +393,6 @@ fn wakers_of_a_streams_reader_may_come_back() {
     });
 }
 
-/// Panics when it is woken.
-struct Bomb;
-
-impl Wake for Bomb {
-    fn wake(self: Arc<Self>) {
-        panic!("woken");
-    }
-}
-
 // rule W5
 #[test]
 fn a_reader_whose_waker_panics_harms_no_task() {
@@ -410,7 +401,7 @@ fn a_reader_whose_waker_panics_harms_no_task() {
     let (admission, a) = provider(&world, 2);
     let operation = |item: u32, _: Attempt| ready(Ok::<_, Failed>(item));
     let mut stream = iter(0..2).map_admitted(&a, operation).concurrency(2).spawned();
-    let bomb = Waker::from(Arc::new(Bomb));
+    let bomb = panicking_waker();
     assert!(stream.poll_next_unpin(&mut Context::from_waker(&bomb)).is_pending());
     assert_eq!(world.poll_tasks(), 0, "nothing passes through the tasks");
     assert_eq!((value(poll(&mut stream)), value(poll(&mut stream))), (0, 1));
@@ -568,19 +559,12 @@ fn an_item_whose_destructor_panics_takes_no_output_along() {
 // rules I4, W5
 #[test]
 fn no_item_is_lost_to_a_strangers_waker() {
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("a stranger's");
-        }
-    }
-
     for is_spawned in [false, true] {
         let world = World::new();
         let _entered = world.enter();
         let admission = world.builder().provider("a", |p| p).build().unwrap();
         let a = admission.provider("a").unwrap();
-        let panics = Waker::from(Arc::new(Panics));
+        let panics = panicking_waker();
         // Whoever sleeps between two attempts is woken by the next turn, whosever that is.
         let fails = |_| ready(Err::<(), _>(()));
         let mut sleeps = Box::pin(a.retry(Retry::times(1).delay(ms(10))).try_run(fails));

@@ -524,3 +524,16 @@ pub(crate) fn while_it_moves(secs: u64, test: impl FnOnce(&AtomicUsize) + Send +
         std::panic::resume_unwind(panic);
     }
 }
+
+/// A waker that panics: a stranger's.
+pub(crate) fn panicking_waker() -> Waker {
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a stranger's");
+        }
+    }
+
+    Waker::from(Arc::new(Panics))
+}

@@ -397,14 +397,18 @@ fn take_back_against_start() {
     let _entered = world.enter();
     let place = narrow(&world);
     let permit = started(&place.p);
-    let mut first = Task::waiting(place.p.acquire());
-    let mut second = Task::waiting(place.p.acquire());
+    let tasks = [(); 2].map(|()| Task::waiting(place.p.acquire()));
     drop(permit);
-    // The hand-off time of the first, which is granted.
+    take_back_against_start_of(&world, &place, tasks);
+}
+
+/// The first is granted, and its hand-off time is over as it is polled.
+fn take_back_against_start_of(world: &Arc<World>, place: &Place, tasks: [Task<Acquire>; 2]) {
+    let [mut first, mut second] = tasks;
     world.set(5);
     let ringing = world.clone();
-    let rings = go(&world, move || ringing.ring());
-    let starts = go(&world, move || {
+    let rings = go(world, move || ringing.ring());
+    let starts = go(world, move || {
         let polled = first.poll();
         (first, polled)
     });
@@ -419,7 +423,7 @@ fn take_back_against_start() {
         drop(answer(&mut second, Poll::Pending).expect("its turn"));
         drop(answer(&mut first, Poll::Pending).expect("its turn, again"));
     }
-    nothing_is_left(&place);
+    nothing_is_left(place);
 }
 
 // rules W4, S4

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use admission_rt::{Permit, Rejected};
 
-use super::{Place, answer, go, narrow, nothing_is_left, started};
+use super::{Place, answer, go, narrow, nothing_is_left, started, take_back_against_start_of};
 use crate::common::{Acquire, Task, World, ms};
 
 /// A permit, the call that is granted when it is dropped, and one behind that. There was a grant before, whose alarm
@@ -28,13 +28,19 @@ fn before_an_offer(place: &Place) -> (Permit, Task<Acquire>, Task<Acquire>) {
     (first.ready().expect("its turn"), next, behind)
 }
 
+/// The same when it has been dropped: one that is offered, and one behind it.
+fn offered(place: &Place) -> [Task<Acquire>; 2] {
+    let (permit, next, behind) = before_an_offer(place);
+    drop(permit);
+    [next, behind]
+}
+
 // By rules L1, E4, S1.
 pub(super) fn start_against_newcomer() {
     let world = World::new();
     let _entered = world.enter();
     let place = narrow(&world);
-    let (permit, mut granted, mut last) = before_an_offer(&place);
-    drop(permit);
+    let [mut granted, mut last] = offered(&place);
     let p = place.p.clone();
     let comes = go(&world, move || {
         assert!(matches!(p.try_acquire(), Err(Rejected::Exhausted { .. })), "others are before it");
@@ -55,8 +61,7 @@ pub(super) fn start_against_a_look() {
     let world = World::new();
     let _entered = world.enter();
     let place = narrow(&world);
-    let (permit, mut granted, waiting) = before_an_offer(&place);
-    drop(permit);
+    let [mut granted, waiting] = offered(&place);
     let admission = place.admission.clone();
     let looks = go(&world, move || [(); 2].map(|()| admission.counts()));
     let starts = go(&world, move || granted.ready().expect("its turn"));
@@ -74,28 +79,8 @@ pub(super) fn start_against_take_back() {
     let world = World::new();
     let _entered = world.enter();
     let place = narrow(&world);
-    let (permit, mut granted, mut last) = before_an_offer(&place);
-    drop(permit);
-    // Its hand-off time is over.
-    world.set(5);
-    let ringing = world.clone();
-    let rings = go(&world, move || ringing.ring());
-    let starts = go(&world, move || {
-        let polled = granted.poll();
-        (granted, polled)
-    });
-    rings();
-    let (mut granted, polled) = starts();
-    let has_started = polled.is_ready();
-    assert_eq!(last.is_woken(), !has_started, "one of them has it");
-    if has_started {
-        drop(answer(&mut granted, polled).expect("its turn"));
-        drop(answer(&mut last, Poll::Pending).expect("its turn"));
-    } else {
-        drop(answer(&mut last, Poll::Pending).expect("its turn"));
-        drop(answer(&mut granted, Poll::Pending).expect("its turn, again"));
-    }
-    nothing_is_left(&place);
+    let tasks = offered(&place);
+    take_back_against_start_of(&world, &place, tasks);
 }
 
 // By rules L1, W7.
@@ -209,8 +194,7 @@ pub(super) fn start_against_close() {
     let world = World::new();
     let _entered = world.enter();
     let place = narrow(&world);
-    let (permit, mut granted, mut last) = before_an_offer(&place);
-    drop(permit);
+    let [mut granted, mut last] = offered(&place);
     let admission = place.admission.clone();
     let closes = go(&world, move || admission.close());
     let starts = go(&world, move || drop(granted.ready().expect("a grant that is out may still start")));
@@ -229,8 +213,7 @@ pub(super) fn start_against_new_limits() {
     let world = World::new();
     let _entered = world.enter();
     let place = narrow(&world);
-    let (permit, mut granted, mut last) = before_an_offer(&place);
-    drop(permit);
+    let [mut granted, mut last] = offered(&place);
     let p = place.p.clone();
     let changes = go(&world, move || p.set_limits(|p| p.max_concurrent(1)).expect("limits in order"));
     let starts = go(&world, move || {
