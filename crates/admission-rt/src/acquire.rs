@@ -125,7 +125,6 @@ impl Admit {
         let mut told = None;
         let (heard, unwind) =
             live.submit_and(|request| request.at_once(), &mut told, |_, _| Heard::Unsettled);
-        live.shared.guess.note_refusal(heard == Heard::Refused);
         unwind.resume();
         match heard {
             Heard::Start(likeness) => self.start(likeness).ok_or(Rejected::Closed),
@@ -221,7 +220,6 @@ impl Admit {
         }
         let mut told = None;
         let (heard, unwind) = live.submit_and(|request| request, &mut told, |_, _| Heard::Unsettled);
-        live.shared.guess.note_refusal(heard == Heard::Refused);
         let heard = live.go_on(heard, &mut told, unwind);
         self.answer(heard, &mut told, host, cx)
     }
@@ -439,6 +437,7 @@ impl Live {
         shared.turn_timed(|state, time| match state.request(&request, time) {
             Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
+                shared.guess.note_refusal(state, false);
                 let likeness = state.likeness(provider, ticket, is_plain && time.read().is_none());
                 shared.batons.open(state, likeness);
                 Heard::Start(likeness)
@@ -453,6 +452,7 @@ impl Live {
             }
             Err(refusal) => {
                 let now = state.time_of(time);
+                shared.guess.note_refusal(state, true);
                 *told = Some(state.limits.told(refusal, provider, now));
                 Heard::Refused
             }

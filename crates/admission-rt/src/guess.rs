@@ -1,19 +1,19 @@
 //! What a call will most likely meet, read without the lock.
 //!
-//! Owns: one word of guesses, written by turns when they change. Lacks any say: nothing is decided by a guess but which
+//! Owns: one word of guesses, written in turns when they change: who writes has the lock, or one guess would undo
+//! another, and the next turn that looks may be long in coming. Lacks any say: nothing is decided by a guess but which
 //! way is tried first and what is made ready beforehand. One that is wrong costs a turn, or a waker cloned for nothing.
 
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::shared::State;
+use crate::sync::AtomicU8;
+use crate::sync::Ordering::Relaxed;
 
 /// The guesses. None of them: a call that comes now will most likely start, and that will be nothing to anybody else.
 pub(crate) struct Guess(AtomicU8);
 
 /// Calls waited when it was last looked.
 const QUEUE: u8 = 1;
-/// The last call that must not wait was refused.
+/// The last call that did not have to wait was refused.
 const REFUSAL: u8 = 1 << 1;
 /// Somebody waited for something that no ticket is about, and wants to hear of every turn.
 const WATCHED: u8 = 1 << 2;
@@ -35,12 +35,13 @@ impl Guess {
         self.0.load(Relaxed) & QUEUE != 0
     }
 
-    /// A call that must not wait was refused, or a call was not.
+    /// A call was refused in this turn, or it has started.
     #[inline]
-    pub(crate) fn note_refusal(&self, is_refused: bool) {
+    pub(crate) fn note_refusal(&self, _state: &State, is_refused: bool) {
         self.note(REFUSAL, if is_refused { REFUSAL } else { 0 });
     }
 
+    /// For who has the lock.
     #[inline]
     fn note(&self, bits: u8, are: u8) {
         let old = self.0.load(Relaxed);

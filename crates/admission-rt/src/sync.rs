@@ -2,7 +2,7 @@
 //!
 //! Owns: the choice. `--cfg admission_loom` has every order of a few threads' steps tried, `--cfg admission_shuttle`
 //! many random ones of more; both stop a thread wherever it takes a lock, looks whether something was set, or touches
-//! a place beside the lock. Lacks anything of its own in a normal build.
+//! a word beside the lock. Lacks anything of its own in a normal build.
 //!
 //! `Arc` and `Weak` are the standard library's in every build, since the checkers' cannot hold `dyn Clock`
 //! (and loom has no `Weak`). Nothing is lost by that: a count is touched beside a lock or a set, where the
@@ -14,12 +14,12 @@ pub(crate) use std::sync::{Arc, PoisonError, TryLockError, Weak};
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
 
 #[cfg(not(any(admission_loom, admission_shuttle)))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 #[cfg(all(admission_loom, not(admission_shuttle)))]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 #[cfg(admission_shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 #[cfg(all(admission_loom, not(admission_shuttle)))]
 pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -63,6 +63,7 @@ pub(crate) const RACES: &[(&str, fn())] = &[
     ("a granted call that starts against another's end", offers::start_against_another_end),
     ("a granted call that starts against close", offers::start_against_close),
     ("a granted call that starts against new limits", offers::start_against_new_limits),
+    ("a refusal against the end of a queue", other_turns::refusal_against_the_end_of_a_queue),
     ("a call that takes over against other turns", other_turns::take_over_against_other_turns),
     ("a call that takes over against what was done before", other_turns::take_over_against_what_was_done),
     ("a key that comes free against who wants it", other_turns::a_key_that_comes_free_against_who_wants_it),

@@ -1,5 +1,5 @@
-//! Races of a call that is about to take over a ticket while other turns come and go, and what such a call sees
-//! of what others did before.
+//! Races of a call that is about to take over a ticket while other turns come and go, what such a call sees
+//! of what others did before, and what two turns leave behind that end at once.
 //!
 //! Owns: those bodies. In one a ticket is left twice in the same words, under turns of two providers; in the
 //! others nothing but the coordinator orders what two threads do. Lacks what they share with the other races, and
@@ -16,7 +16,7 @@ use shuttle::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::{go, narrow, nothing_is_left, started};
-use crate::common::{World, counts};
+use crate::common::{Task, World, counts};
 
 // By rules L1, E4.
 pub(super) fn take_over_against_other_turns() {
@@ -103,5 +103,27 @@ pub(super) fn take_over_against_an_earlier_turn() {
     let opens = place.p.try_acquire();
     ends();
     drop((opens, comes()));
+    nothing_is_left(&place);
+}
+
+// By rule S6: each leaves a guess behind, and neither undoes the other's. A call that starts at once then goes the
+// short way, which asks for no runtime.
+pub(super) fn refusal_against_the_end_of_a_queue() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let permit = started(&place.p);
+    let waiting = Task::waiting(place.p.acquire());
+    let p = place.p.clone();
+    let refused = go(&world, move || assert!(p.try_acquire().is_err(), "somebody runs"));
+    let leaves = go(&world, move || drop(waiting));
+    refused();
+    leaves();
+    drop(permit);
+    // It is not refused, and so the next one will hardly be.
+    drop(place.p.try_acquire().expect("nobody runs"));
+    *world.when_asked.lock().unwrap() = Some(Box::new(|| panic!("it was made ready to wait")));
+    drop(Task::new(place.p.key(1).acquire()).ready().expect("nobody runs"));
+    world.when_asked.lock().unwrap().take();
     nothing_is_left(&place);
 }
