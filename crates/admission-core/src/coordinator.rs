@@ -177,7 +177,8 @@ impl Coordinator {
     /// The first [`Reason`] that applies (rule D5): closed, unknown provider or unit, impossible
     /// cost; then, if it may not start at once, exhausted or max-wait, then overflow. A refused
     /// newcomer leaves nothing behind, but for a provider that was made for it, which the next call
-    /// forgets.
+    /// forgets, and the time at which it came upon the holder of its key, if nobody knew when that
+    /// one started.
     ///
     /// # Cost
     ///
@@ -207,7 +208,7 @@ impl Coordinator {
     ///
     /// # Cost
     ///
-    /// O(1), but for its provider's pacers.
+    /// O(1), but for the pacers of its two scopes.
     ///
     /// ```
     /// use admission_core::{Config, Coordinator, Instant, Key, Limits, ProviderId, Reason, Request};

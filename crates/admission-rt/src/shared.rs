@@ -6,8 +6,9 @@
 //!
 //! A turn is: lock → bring in the calls that have started and ended meanwhile ([`crate::offer`], [`crate::baton`]) → read
 //! the clock → act on the machine → take out the wakers of those whom that concerns → unlock → arm → wake. `now` is read
-//! *after* locking, so that no stamp is older than the decision it belongs to (rule T5). Two turns are short, because
-//! mostly there is nothing else to see to: that of a call that starts at once, and that of one whose end grants the next.
+//! *after* locking, so that no stamp is older than the decision it belongs to (rule T5). Three turns are short, because
+//! mostly there is nothing else to see to: that of a call that starts at once, that of one whose end grants the next, and
+//! that of one that waits behind others and leaves.
 //!
 //! Arming happens outside the lock, and each alarm is in one thread's hands at a time: a thread takes
 //! an alarm that must move out of the table, unlocks, arms it, locks, puts it back, and looks again,

@@ -38,7 +38,8 @@ impl Coordinator {
     /// The next instant at which time alone may change something: strictly after every `now` seen
     /// so far, never too late, and none if only a call can (rule T6).
     ///
-    /// Any other call may change the answer, [`poll_event`](Self::poll_event) excepted.
+    /// Any other call may change the answer, [`poll_event`](Self::poll_event) and
+    /// [`poll_only_grant`](Self::poll_only_grant) excepted.
     ///
     /// # Cost
     ///
