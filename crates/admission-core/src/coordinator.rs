@@ -390,30 +390,10 @@ impl Coordinator {
     pub fn handle_release(&mut self, ticket: TicketId, now: Instant) {
         let now = self.latest(now);
         match self.settle_plainly(ticket, now) {
-            Settled::At(place) => self.go_on::<false>(place, now),
+            Settled::At(place) => self.go_on(place, now),
             Settled::ButForItsKey(place) => self.settle_far(ticket, place, now),
             Settled::No => self.leave_plainly(ticket, now),
         }
-    }
-
-    /// A granted ticket has started, at `started`, and is over now: [`step`](Self::step) and
-    /// [`handle_release`](Self::handle_release) in one. For drivers whose callers start by themselves.
-    ///
-    /// # Cost
-    ///
-    /// As those.
-    pub fn handle_run(&mut self, ticket: TicketId, started: Instant, now: Instant) {
-        let now = self.latest(now);
-        match self.start_and_settle_plainly(ticket, now) {
-            Some(place) => self.go_on::<true>(place, now),
-            None => self.run_otherwise(ticket, started, now),
-        }
-    }
-
-    #[inline(never)]
-    fn run_otherwise(&mut self, ticket: TicketId, started: Instant, now: Instant) {
-        self.step(ticket, started);
-        self.handle_release(ticket, now);
     }
 
     /// The usual [`handle_release`](Self::handle_release) of a ticket that waits, at the last `now`: others of its provider

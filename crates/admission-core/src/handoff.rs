@@ -136,16 +136,10 @@ impl HandOff {
     pub(crate) fn remove_only(&mut self, index: u32) -> bool {
         let is_only = self.is_only(index);
         if is_only {
-            self.forget_only();
+            self.latest = NIL;
+            self.first_due = Instant::NEVER;
         }
         is_only
-    }
-
-    /// The only one starts, or goes away.
-    #[inline(always)]
-    pub(crate) fn forget_only(&mut self) {
-        self.latest = NIL;
-        self.first_due = Instant::NEVER;
     }
 
     /// The same, among any number of them.

@@ -253,13 +253,6 @@ impl Scope {
         self.run();
     }
 
-    /// One that was granted has run; there are no pacers.
-    #[inline(always)]
-    pub(crate) fn start_and_settle(&mut self) {
-        self.run_granted();
-        self.running -= 1;
-    }
-
     /// One more runs.
     #[inline(always)]
     pub(crate) fn run(&mut self) {

@@ -10,7 +10,7 @@
 //! start is never too late (rule S4). So the start may be told of as of the last reading of the clock, as it is of a start
 //! that takes a turn of its own (see [`State::may_start_untimed`]).
 
-use admission_core::{Instant, Step, TicketId};
+use admission_core::{Step, TicketId};
 
 use crate::shared::State;
 use crate::sync::{AtomicU64, Ordering};
@@ -53,20 +53,6 @@ impl Offer {
         if word != CLOSED {
             self.close_after(word, state);
         }
-    }
-
-    /// The same for who ends the call with this ticket: if that is the one that was taken up, since when it runs, and the
-    /// machine is yet to hear of it.
-    #[inline(always)]
-    pub(crate) fn close_for(&self, ticket: TicketId, state: &mut State) -> Option<Instant> {
-        let word = self.0.load(Ordering::Relaxed);
-        if word != ticket.to_bits() | TAKEN {
-            self.close(state);
-            return None;
-        }
-        self.0.store(CLOSED, Ordering::Relaxed);
-        state.waiters.started(ticket, &mut state.alarms);
-        Some(state.time.latest())
     }
 
     #[inline(never)]

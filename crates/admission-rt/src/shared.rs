@@ -359,17 +359,13 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn end(&self, ticket: TicketId) {
         quietly(|| {
-            let mut state = self.lock_alone();
+            let mut state = self.lock();
             if state.is_timeless() {
                 return self.end_untimed(state, ticket);
             }
             let read = self.clock.now();
-            let started = self.offer.close_for(ticket, &mut state);
             let now = state.time_as_read(Some(read));
-            match started {
-                Some(started) => state.core.handle_run(ticket, started, now),
-                None => state.core.handle_release(ticket, now),
-            }
+            state.core.handle_release(ticket, now);
             match state.core.poll_only_grant() {
                 Some((next, due)) => {
                     // First: it may have been the last who counted on its alarm.
@@ -393,7 +389,7 @@ impl Shared {
         });
     }
 
-    /// The same where time changes nothing. (Then nobody is granted, and no ticket was offered.)
+    /// The same where time changes nothing.
     #[inline(never)]
     fn end_untimed(&self, mut state: MutexGuard<'_, State>, ticket: TicketId) {
         let now = state.time.latest();
@@ -497,15 +493,9 @@ impl Shared {
 
     #[inline(always)]
     fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = self.lock_alone();
+        let mut state = self.lock_and(Batons::close);
         self.offer.close(&mut state);
         state
-    }
-
-    /// The same, where it is still to be seen whether a ticket that was offered has been taken up.
-    #[inline(always)]
-    fn lock_alone(&self) -> MutexGuard<'_, State> {
-        self.lock_and(Batons::close)
     }
 
     /// The same; `bring_in` has the machine hear of those that have ended.

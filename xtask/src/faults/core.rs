@@ -293,17 +293,6 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_core("rules", "a_grant_gets_the_shorter_time_of_its_scopes"),
     },
     Fault {
-        rule: "L2",
-        what: "a run that is told in one call is no start to a pacer",
-        file: PLAIN,
-        right: "if self.client.is_paced() || scope.is_paced() {
-            return None;
-        }
-        self.queue.forget_running",
-        wrong: "self.queue.forget_running",
-        test: in_core("runs", "a_run_that_is_told_in_one_call_is_a_start_and_a_release"),
-    },
-    Fault {
         rule: "S4a",
         what: "a start restores no time",
         file: SCOPE,

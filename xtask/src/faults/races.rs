@@ -111,11 +111,12 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         rule: "L1",
-        what: "whoever ends a call looks for that one alone among those that were offered",
-        file: OFFER,
-        right: "self.close(state);
-            return None;",
-        wrong: "return None;",
+        what: "whoever takes the lock does not hear of a call that has started beside it",
+        file: SHARED,
+        right: "let mut state = self.lock_and(Batons::close);
+        self.offer.close(&mut state);
+        state",
+        wrong: "self.lock_and(Batons::close)",
         test: in_loom("a granted call that starts against another's end"),
     },
     Fault {

@@ -10,7 +10,7 @@
 
 use super::ends::is_nobody_before;
 use super::{Admitted, Coordinator, Request};
-use crate::queue::{Front, NIL, Rank, Scattered, State};
+use crate::queue::{Front, NIL, Rank, Scattered};
 use crate::verdict::{Verdict, held_whoever_asks, judge, judge_at_once};
 use crate::{Instant, Side, TicketId};
 
@@ -153,7 +153,7 @@ impl Coordinator {
         if now >= self.quiet_before {
             return Settled::No;
         }
-        let Some(running) = self.queue.known(ticket, State::Running) else { return Settled::No };
+        let Some(running) = self.queue.running(ticket) else { return Settled::No };
         let Some(scope) = self.providers.configured_mut(running.provider) else { return Settled::No };
         if self.client.hears_of_ends() || scope.hears_of_ends() {
             return Settled::No;
@@ -176,27 +176,7 @@ impl Coordinator {
         self.seen = now;
         self.client.running -= 1;
         self.providers[place].running -= 1;
-        self.go_on::<false>(place, now);
-    }
-
-    /// A ticket that is granted has started and is over; says where its provider is. No pacer hears of either.
-    #[inline(always)]
-    pub(super) fn start_and_settle_plainly(&mut self, ticket: TicketId, now: Instant) -> Option<u32> {
-        if now >= self.quiet_before || !self.hand_off.is_only(ticket.index) {
-            return None;
-        }
-        let granted = self.queue.known(ticket, State::Granted)?;
-        let scope = self.providers.configured_mut(granted.provider)?;
-        if self.client.is_paced() || scope.is_paced() {
-            return None;
-        }
-        self.queue.forget_running(&granted)?;
-        self.hand_off.forget_only();
-        self.seen = now;
-        self.starts += 1;
-        self.client.start_and_settle();
-        scope.start_and_settle();
-        Some(granted.provider)
+        self.go_on(place, now);
     }
 
     /// A ticket goes away that does not run: mostly it waits behind others, whom that is nothing to.
@@ -228,15 +208,13 @@ impl Coordinator {
     }
 
     /// The end of a call in which a call of this provider has ended.
-    ///
-    /// `MOSTLY`: whether somebody mostly is granted then, for that asks for all registers.
     #[inline(always)]
-    pub(super) fn go_on<const MOSTLY: bool>(&mut self, place: u32, now: Instant) {
+    pub(super) fn go_on(&mut self, place: u32, now: Instant) {
         if self.queue.is_of_interest(place) {
             return self.judge_and_conclude(place, now);
         }
         if self.ready.may_have_any() && held_whoever_asks(&self.client, Side::Client).is_none() {
-            return if MOSTLY { self.grant_next_here(now) } else { self.grant_next(now) };
+            return self.grant_next(now);
         }
         self.end_call();
     }
@@ -244,11 +222,6 @@ impl Coordinator {
     /// Where somebody may go, if the client lets it: grants the first of the ready, and then whoever else may go.
     #[inline(never)]
     fn grant_next(&mut self, now: Instant) {
-        self.grant_next_here(now);
-    }
-
-    #[inline(always)]
-    fn grant_next_here(&mut self, now: Instant) {
         let Some((place, seq)) = self.grant_plainly(now) else {
             return self.grant_each_due_and_end(now);
         };

@@ -59,7 +59,7 @@ pub(crate) struct Queue {
     changed: Vec<u32>,
 }
 
-/// What is to be known of a ticket that has its slots and its key, when it ends.
+/// What is to be known of a ticket that runs, when it ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Running {
     index: u32,
@@ -231,10 +231,10 @@ impl Queue {
         Some((ticket.index, slot.provider))
     }
 
-    /// A ticket that runs, or is granted, as `state` says.
+    /// A ticket that runs.
     #[inline(always)]
-    pub(crate) fn known(&self, ticket: TicketId, state: State) -> Option<Running> {
-        let slot = self.slab.of(ticket).filter(|slot| slot.state == state)?;
+    pub(crate) fn running(&self, ticket: TicketId) -> Option<Running> {
+        let slot = self.slab.of(ticket).filter(|slot| slot.state == State::Running)?;
         Some(Running { index: ticket.index, provider: slot.provider, key: slot.key(), link: slot.link })
     }
 

@@ -202,17 +202,11 @@ impl Pair {
         }
     }
 
-    /// Some take a short way, where there is one: a granted ticket has started by itself, as of the last call, and is
-    /// over; one that waits leaves as of the last call.
+    /// Some take a short way, where there is one: one that waits leaves as of the last call.
     fn release(&mut self, ticket: u64, now: u64) {
         let (ours, seen) = (self.ticket(ticket), self.seen());
         let is_short = (ticket ^ (now / MS)) % 2 == 0;
-        if is_short && self.core.state(ours) == Some(core::TicketState::Granted) {
-            self.core.handle_run(ours, Instant::from_nanos(seen), Instant::from_nanos(now));
-            self.model.step(ticket, seen);
-            self.model.handle_release(ticket, now);
-            self.short += 1;
-        } else if is_short && self.core.leave_behind_others(ours) {
+        if is_short && self.core.leave_behind_others(ours) {
             self.model.handle_release(ticket, seen);
             self.short += 1;
         } else {
@@ -228,8 +222,8 @@ impl Pair {
             let timeout = self.core.poll_timeout().unwrap_or(due);
             same(
                 "when the only grant is due",
-                &(self.core.state(ticket), due),
-                &(Some(core::TicketState::Granted), timeout),
+                &(self.core.state(ticket), Some(due), self.core.due_of_only_grant(ticket)),
+                &(Some(core::TicketState::Granted), Some(timeout), Some(due)),
             )?;
         }
         let alone = alone.map(|(ticket, _)| core::Event::Granted(ticket));
