@@ -31,10 +31,10 @@ impl Timed {
         self.at.min(Instant::from_nanos(self.others.least()))
     }
 
-    /// The first instants of two kinds as one number, which is the largest there is if there is none.
+    /// Whether nobody is in.
     #[inline(always)]
-    pub(crate) fn each_at(&self) -> u64 {
-        self.at.as_nanos() & self.others.least()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at == Instant::NEVER && self.others.least() == u64::MAX
     }
 
     /// Takes one out whose time has come.
@@ -58,8 +58,7 @@ impl Timed {
     /// Puts a provider in, or moves it to another instant.
     #[inline(always)]
     pub(crate) fn set(&mut self, provider: u32, at: Instant) {
-        let is_alone = self.at == Instant::NEVER && self.others.least() == u64::MAX;
-        if self.last != provider && !is_alone {
+        if self.last != provider && !self.is_empty() {
             self.put_by(provider);
         }
         self.last = provider;

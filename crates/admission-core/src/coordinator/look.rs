@@ -70,10 +70,10 @@ impl Coordinator {
     #[must_use]
     #[inline]
     pub fn are_only_grants_timed(&self) -> bool {
-        let (deadline, resting) = (self.queue.first_deadline(), self.providers.first_rested());
-        // All bits of each of them are set then.
-        let timed = self.timed.each_at() & deadline.as_nanos() & resting.as_nanos();
-        !self.client.is_paced() && timed == Instant::NEVER.as_nanos()
+        !self.client.is_paced()
+            && self.timed.is_empty()
+            && self.queue.first_deadline() == Instant::NEVER
+            && self.providers.first_rested() == Instant::NEVER
     }
 
     /// When the grant of this ticket is to be taken back, if no other is out and time alone does nothing else: then it may
