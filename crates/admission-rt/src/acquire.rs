@@ -91,11 +91,15 @@ impl<R> fmt::Debug for Acquire<R> {
 /// An [`Acquire`] of whatever runtime. Nothing is left of one that has answered.
 pub(crate) struct Admit(Option<Live>);
 
-/// A call that has not been answered.
+/// What a poll says: nothing yet, unless something is put here.
+type Answer = Poll<Result<Permit, Rejected>>;
+
+/// A call that has not been answered. Its fields are dropped in this order: the key's number goes after the ticket, and
+/// so does the provider's.
 struct Live {
     stage: Stage,
-    shared: Arc<Shared>,
     extras: Extras,
+    shared: Arc<Shared>,
 }
 
 impl Admit {
@@ -157,16 +161,25 @@ impl Admit {
         host: &'static Host,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Permit, Rejected>> {
+        let started = match &self.0 {
+            Some(Live { stage: Stage::Lazy { .. } | Stage::LazyKey { .. }, .. }) => self.start_short(),
+            // Mostly it was woken because its grant is offered.
+            Some(Live { stage: Stage::Waiting { .. }, .. }) => self.take_up(),
+            _ => None,
+        };
+        if let Some(permit) = started {
+            return Poll::Ready(Ok(permit));
+        }
+        // Beside, not as what is returned: then a permit at once is never put into memory in pieces and moved as a
+        // whole, which costs as much as a lock.
+        let mut answer = Poll::Pending;
         match &self.0 {
             Some(Live { stage: Stage::Lazy { .. } | Stage::LazyKey { .. }, .. }) => {
-                match self.start_short() {
-                    Some(permit) => Poll::Ready(Ok(permit)),
-                    None => self.poll_first(host, cx),
-                }
+                self.poll_first(host, cx, &mut answer);
             }
-            Some(Live { stage: Stage::Waiting { .. }, .. }) => self.poll_waiting(host, cx),
-            _ => self.poll_again(host, cx),
+            _ => self.poll_again(host, cx, &mut answer),
         }
+        answer
     }
 
     /// The usual way of a call of which nothing rare was said: it takes over the ticket of one like it, or else it
@@ -209,19 +222,19 @@ impl Admit {
 
     /// A poll that submits a call at length.
     #[inline(never)]
-    fn poll_first(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
-        let Some(live) = &mut self.0 else { return Poll::Pending };
+    fn poll_first(&mut self, host: &'static Host, cx: &mut Context<'_>, answer: &mut Answer) {
+        let Some(live) = &mut self.0 else { return };
         // Looked at before submitting, and once more right before a start (rules W3, S3).
         if live.extras.0.is_some() && live.is_aborted() {
-            return self.poll_again(host, cx);
+            return self.poll_again(host, cx, answer);
         }
         if live.is_likely_to_wait() {
-            return self.poll_and_sit(host, cx);
+            return self.poll_and_sit(host, cx, answer);
         }
         let mut told = None;
         let (heard, unwind) = live.submit_and(|request| request, &mut told, |_, _| Heard::Unsettled);
         let heard = live.go_on(heard, &mut told, unwind);
-        self.answer(heard, &mut told, host, cx)
+        self.answer(heard, &mut told, host, cx, answer);
     }
 
     #[inline(always)]
@@ -231,20 +244,12 @@ impl Admit {
         told: &mut Option<Told>,
         host: &'static Host,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Permit, Rejected>> {
+        answer: &mut Answer,
+    ) {
         match heard {
-            Heard::Start(likeness) => self.started(likeness),
-            Heard::Settled => Poll::Pending,
-            heard => self.poll_at_length(heard, told, host, cx),
-        }
-    }
-
-    /// A poll of a call that has a ticket, and mostly was woken because that is granted.
-    #[inline(never)]
-    fn poll_waiting(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
-        match self.take_up() {
-            Some(permit) => Poll::Ready(Ok(permit)),
-            None => self.poll_again(host, cx),
+            Heard::Start(likeness) => self.started(likeness, answer),
+            Heard::Settled => {}
+            heard => self.poll_at_length(heard, told, host, cx, answer),
         }
     }
 
@@ -261,28 +266,28 @@ impl Admit {
 
     /// A poll that does not submit, or must not.
     #[inline(never)]
-    fn poll_again(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
-        let Some(live) = &mut self.0 else { return Poll::Pending };
+    fn poll_again(&mut self, host: &'static Host, cx: &mut Context<'_>, answer: &mut Answer) {
+        let Some(live) = &mut self.0 else { return };
         if matches!(live.stage, Stage::Refused(_)) {
-            return self.tell();
+            return self.tell(answer);
         }
         // It listens already, unless the poll that submitted it ended in another's panic.
         if live.extras.0.is_some() {
             if let Some(reason) = live.look().or_else(|| live.listen()) {
-                return Poll::Ready(Err(self.aborted(reason)));
+                *answer = Poll::Ready(Err(self.aborted(reason)));
+                return;
             }
         }
         let mut told = None;
         let heard = live.step(cx.waker(), &mut told);
-        self.answer(heard, &mut told, host, cx)
+        self.answer(heard, &mut told, host, cx, answer);
     }
 
     /// What was kept to be told.
     #[cold]
-    fn tell(&mut self) -> Poll<Result<Permit, Rejected>> {
-        match self.0.take() {
-            Some(Live { stage: Stage::Refused(refused), .. }) => Poll::Ready(Err(*refused)),
-            _ => Poll::Pending,
+    fn tell(&mut self, answer: &mut Answer) {
+        if let Some(Live { stage: Stage::Refused(refused), .. }) = self.0.take() {
+            *answer = Poll::Ready(Err(*refused));
         }
     }
 
@@ -294,41 +299,43 @@ impl Admit {
         told: &mut Option<Told>,
         host: &'static Host,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Permit, Rejected>> {
-        let Some(live) = &mut self.0 else { return Poll::Pending };
+        answer: &mut Answer,
+    ) {
+        let Some(live) = &mut self.0 else { return };
+        let mut aborted = None;
         if heard == Heard::Unsettled {
             // At once, so that an abort finds the ticket from here on (rule W3).
-            if let Some(reason) = live.listen() {
-                return Poll::Ready(Err(self.aborted(reason)));
-            }
-            // Whose alarm, and a clone of the waker: foreign code, so between two turns.
-            heard = match (host.current)() {
-                Some(runtime) => live.sit(host, cx.waker().clone(), runtime, told),
-                None => Heard::NoRuntime,
-            };
-            if heard == Heard::Settled {
-                // A signal from a future may have become ready before the waker was in place.
-                if let Some(reason) = live.look() {
-                    return Poll::Ready(Err(self.aborted(reason)));
+            aborted = live.listen();
+            if aborted.is_none() {
+                // Whose alarm, and a clone of the waker: foreign code, so between two turns.
+                heard = match (host.current)() {
+                    Some(runtime) => live.sit(host, cx.waker().clone(), runtime, told),
+                    None => Heard::NoRuntime,
+                };
+                if heard == Heard::Settled {
+                    // A signal from a future may have become ready before the waker was in place.
+                    aborted = live.look();
                 }
             }
         }
-        match heard {
-            Heard::Start(likeness) => self.started(likeness),
-            Heard::Refused => Poll::Ready(Err(self.refused(told.take()))),
-            Heard::NoRuntime => {
+        let refused = match (aborted, heard) {
+            (Some(reason), _) => self.aborted(reason),
+            (None, Heard::Start(likeness)) => return self.started(likeness, answer),
+            (None, Heard::Refused) => self.refused(told.take()),
+            (None, Heard::NoRuntime) => {
                 self.finish();
-                Poll::Ready(Err(Rejected::NoRuntime))
+                Rejected::NoRuntime
             }
-            Heard::Settled | Heard::Unsettled => Poll::Pending,
-        }
+            (None, Heard::Settled | Heard::Unsettled) => return,
+        };
+        *answer = Poll::Ready(Err(refused));
     }
 
     /// The first turn of a call that will most likely have to wait, and the last until it is granted. Whose
     /// alarm, and a clone of the waker, are foreign code, and come before it.
     #[inline(never)]
-    fn poll_and_sit(&mut self, host: &'static Host, cx: &mut Context<'_>) -> Poll<Result<Permit, Rejected>> {
-        let Some(live) = &mut self.0 else { return Poll::Pending };
+    fn poll_and_sit(&mut self, host: &'static Host, cx: &mut Context<'_>, answer: &mut Answer) {
+        let Some(live) = &mut self.0 else { return };
         let mut told = None;
         let runtime = (host.current)();
         let mut waker = runtime.is_some().then(|| cx.waker().clone());
@@ -350,14 +357,13 @@ impl Admit {
         let has_alarm = live.shared.make(host, booked);
         unwind.catch(|| drop(waker));
         let heard = live.go_on(heard, &mut told, unwind);
-        self.answer(if has_alarm { heard } else { Heard::NoRuntime }, &mut told, host, cx)
+        self.answer(if has_alarm { heard } else { Heard::NoRuntime }, &mut told, host, cx, answer);
     }
 
     #[inline(always)]
-    fn started(&mut self, likeness: Likeness) -> Poll<Result<Permit, Rejected>> {
-        match self.start(likeness) {
-            Some(permit) => Poll::Ready(Ok(permit)),
-            None => Poll::Pending,
+    fn started(&mut self, likeness: Likeness, answer: &mut Answer) {
+        if let Some(permit) = self.start(likeness) {
+            *answer = Poll::Ready(Ok(permit));
         }
     }
 
@@ -390,9 +396,10 @@ impl Admit {
 
     /// Lets go of everything, in whatever state.
     fn finish(&mut self) {
-        if let Some(live) = self.0.take() {
-            live.end();
+        if let Some(live) = &mut self.0 {
+            live.leave();
         }
+        self.0 = None;
     }
 }
 
@@ -582,21 +589,8 @@ impl Live {
         }
     }
 
-    /// For the destructor of one that has not answered.
-    #[inline(never)]
-    fn abandon(self) {
-        quietly(|| self.end());
-    }
-
-    /// Lets go of everything.
-    fn end(mut self) {
-        self.leave();
-        // The key's number after the ticket, and the provider's.
-        let Self { stage, shared, extras } = self;
-        drop((stage, extras, shared));
-    }
-
     /// Gives up the ticket, if there is one, and listens no more.
+    #[inline(always)]
     fn leave(&mut self) {
         if let Stage::Waiting { provider, ticket } = self.stage {
             self.stage = Stage::Ended { provider };
@@ -612,10 +606,16 @@ impl Live {
 impl Drop for Admit {
     #[inline]
     fn drop(&mut self) {
-        if let Some(live) = self.0.take() {
-            live.abandon();
+        if self.0.is_some() {
+            abandon(self);
         }
     }
+}
+
+/// Lets go of everything where it lies: to move it would take longer.
+#[inline(never)]
+fn abandon(admit: &mut Admit) {
+    quietly(|| admit.finish());
 }
 
 #[cfg(test)]

@@ -79,6 +79,15 @@ impl Likeness {
     }
 }
 
+/// Whether a ticket was left at the first place.
+#[derive(Clone, Copy)]
+pub(crate) enum Left {
+    Here,
+    NotHere,
+    /// It was closed, and so are the others.
+    NoneOpen,
+}
+
 /// The places. What a call did before it left its ticket is done for whoever takes it, and for the turn that brings
 /// it in: a leave releases, the other two acquire.
 pub(crate) struct Batons {
@@ -206,14 +215,16 @@ impl Batons {
 
     /// The same at the first place alone, where a call that runs alone leaves its ticket.
     #[inline(always)]
-    pub(crate) fn leave_first(&self, ticket: TicketId, likeness: Likeness) -> bool {
+    pub(crate) fn leave_first(&self, ticket: TicketId, likeness: Likeness) -> Left {
         let ticket = ticket.to_bits();
         let place = &self.places[0];
         let word = place.load(Ordering::Relaxed);
-        word != CLOSED
-            && word & OPEN != 0
-            && ticket & ALIKE == 0
-            && Self::leave_at(place, word, ticket, likeness)
+        if word == CLOSED {
+            return Left::NoneOpen;
+        }
+        let is_left =
+            word & OPEN != 0 && ticket & ALIKE == 0 && Self::leave_at(place, word, ticket, likeness);
+        if is_left { Left::Here } else { Left::NotHere }
     }
 
     /// At a place that is open, as this word of its says.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use admission_core::TicketId;
 
-use crate::baton::Likeness;
+use crate::baton::{Left, Likeness};
 use crate::call::Extras;
 use crate::shared::Shared;
 use crate::{AbortSignal, Attempt, SettleError};
@@ -77,8 +77,11 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        if !self.shared.batons.leave_first(self.ticket, self.likeness) {
-            self.end_at_length();
+        match self.shared.batons.leave_first(self.ticket, self.likeness) {
+            Left::Here => {}
+            // Mostly because others wait.
+            Left::NoneOpen => self.shared.end(self.ticket),
+            Left::NotHere => self.end_at_length(),
         }
     }
 }
