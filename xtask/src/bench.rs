@@ -28,7 +28,7 @@ pub(crate) struct Bench {
     fresh: bool,
 }
 
-/// Count the instructions of the hot paths, and compare them with those that are noted
+/// Count the instructions of the hot paths, compare them with those that are noted, and look for what the paths wait for
 #[derive(Args)]
 pub(crate) struct Instructions {
     /// Write the noted counts anew

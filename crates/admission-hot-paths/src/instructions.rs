@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use crate::{Group, Run};
+use crate::{Group, Run, stalls};
 
 /// Operations that are counted in one run.
 const COUNTED: u64 = 5_000;
@@ -32,9 +32,7 @@ pub fn counted(run: &mut Run, n: u64) {
 ///
 /// There is no such case.
 pub fn one(groups: &[Group], group: &str, case: &str) -> Result<(), String> {
-    let mut cases = groups.iter().filter(|other| other.name == group).flat_map(|group| &group.cases);
-    let case = cases.find(|other| other.name == case).ok_or("there is no such case")?;
-    let mut run = (case.make)();
+    let mut run = crate::find(groups, group, case)?;
     // The combined job goes through all of its keys once before it counts.
     run(if group == "combined" { 20_000 } else { 5_000 });
     counted(black_box(&mut run), COUNTED);
@@ -86,7 +84,8 @@ const TOLERANCE: f64 = 0.02;
 ///
 /// # Errors
 ///
-/// Names what became worse, or better by more than the tolerance: then the file is stale.
+/// Names what became worse, or better by more than the tolerance: then the file is stale. And what
+/// [waits](crate::stalls) for its own writes.
 pub fn watch(path: &Path, groups: &[Group], is_renewed: bool) -> Result<(), String> {
     let noted: Value = match std::fs::read_to_string(path) {
         Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?,
@@ -94,7 +93,7 @@ pub fn watch(path: &Path, groups: &[Group], is_renewed: bool) -> Result<(), Stri
         Err(error) => return Err(format!("{}: {error}; write it with --renew", path.display())),
     };
     let mut counts = Map::new();
-    let mut wrong = 0;
+    let (mut wrong, mut stalled) = (0, 0);
     for group in groups {
         for case in &group.cases {
             let now = count(group.name, &case.name)?;
@@ -102,14 +101,26 @@ pub fn watch(path: &Path, groups: &[Group], is_renewed: bool) -> Result<(), Stri
             let verdict = verdict(before, now);
             let before = before.map_or_else(|| "–".to_owned(), |before| format!("{before:.1}"));
             println!(
-                "{:<44} {before:>9} → {now:>9.1}  {}",
+                "{:<54} {before:>9} → {now:>9.1}  {}",
                 format!("{}: {}", group.name, case.name),
                 verdict.0
             );
             wrong += usize::from(!verdict.1);
+            let stalls = stalls::count(group.name, &case.name)?;
+            if stalls.each >= 0.5 {
+                println!(
+                    "  reads {:.1} values as a whole right after their pieces were written:",
+                    stalls.each
+                );
+                stalls.places.iter().for_each(|place| println!("    {place}"));
+                stalled += 1;
+            }
             let of_group = counts.entry(group.name).or_insert_with(|| json!({}));
             of_group[&case.name] = json!((now * 10.0).round() / 10.0);
         }
+    }
+    if stalled > 0 {
+        return Err(format!("{stalled} of the paths above wait for what they have just written"));
     }
     if is_renewed {
         let text = format!("{:#}\n", Value::Object(counts));

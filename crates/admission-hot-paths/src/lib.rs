@@ -1,8 +1,8 @@
 //! The hot paths of admission as programs: what `cargo xtask instructions` counts, and what `cargo xtask bench`
 //! times beside its peers.
 //!
-//! Owns: the jobs that are admission's own, how one is run many times, and the count of instructions with the file
-//! that notes it. Lacks the peers and the clock, which are `admission-bench`'s: so this builds in seconds, and a
+//! Owns: the jobs that are admission's own, how one is run many times, the count of instructions with the file
+//! that notes it, and the look for what a path waits for. Lacks the peers and the clock, which are `admission-bench`'s: so this builds in seconds, and a
 //! change that makes a path longer is seen in every run of the checks.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to the terminal")]
@@ -12,6 +12,7 @@ pub mod instructions;
 pub mod machine;
 pub mod permit;
 pub mod queue;
+pub mod stalls;
 pub mod window;
 
 use std::future::Future;
@@ -63,6 +64,13 @@ pub fn each<F: FnMut() + 'static>(name: impl Into<String>, make: impl Fn() -> F 
             }
         })
     })
+}
+
+/// Sets up the case with a name.
+fn find(groups: &[Group], group: &str, case: &str) -> Result<Run, String> {
+    let mut cases = groups.iter().filter(|other| other.name == group).flat_map(|group| &group.cases);
+    let case = cases.find(|other| other.name == case).ok_or("there is no such case")?;
+    Ok((case.make)())
 }
 
 /// What regressions are looked for in, in instructions.

@@ -1,15 +1,15 @@
-//! The program that counts: `cargo xtask instructions` runs it, and it runs itself under callgrind.
+//! The program that counts: `cargo xtask instructions` runs it, and it runs itself under valgrind.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a command line tool speaks to the terminal")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use admission_hot_paths::{instructions, watched};
+use admission_hot_paths::{instructions, stalls, watched};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Counts the instructions of the hot paths")]
+#[command(about = "Counts the instructions of the hot paths, and what they wait for")]
 struct HotPaths {
     #[command(subcommand)]
     what: What,
@@ -19,6 +19,13 @@ struct HotPaths {
 enum What {
     /// Run one case as often as is counted (under callgrind)
     One {
+        /// Its table
+        group: String,
+        /// Its name
+        case: String,
+    },
+    /// Run one case a few times (under lackey)
+    Trace {
         /// Its table
         group: String,
         /// Its name
@@ -37,6 +44,7 @@ enum What {
 fn main() -> ExitCode {
     let outcome = match HotPaths::parse().what {
         What::One { group, case } => instructions::one(&watched(), &group, &case),
+        What::Trace { group, case } => stalls::one(&watched(), &group, &case),
         What::Watch { noted, renew } => {
             instructions::is_available().and_then(|()| instructions::watch(&noted, &watched(), renew))
         }

@@ -2,7 +2,8 @@
 //! is left from anywhere.
 
 use std::collections::VecDeque;
-use std::hint::black_box;
+use std::future::poll_fn;
+use std::mem::replace;
 use std::task::{Context, Poll, Waker};
 
 use admission_rt::Permit;
@@ -48,8 +49,8 @@ fn full() -> (Option<Permit>, VecDeque<Acquire>, impl FnMut() -> Acquire) {
     (Some(permit), waiting, next)
 }
 
-/// A queue of futures that is always a thousand long: one release, the poll of who is granted, and a new one at the
-/// end. For counting instructions.
+/// A queue of tasks that is always a thousand long: one release, the poll of who is granted, and a new one at the end. For
+/// counting instructions.
 ///
 /// # Panics
 ///
@@ -57,23 +58,48 @@ fn full() -> (Option<Permit>, VecDeque<Acquire>, impl FnMut() -> Acquire) {
 #[must_use]
 pub fn drained() -> Group {
     let case = case("admission: release, grant, poll, join, N=1000", || {
-        let (mut held, mut waiting, mut next) = full();
+        let inside = crate::leaked(tokio_runtime()).enter();
+        let (_admission, providers) = one_at_a_time(1_000);
+        let providers = crate::leaked(providers);
+        let mut number = 0_u64;
+        let mut next = move || {
+            number += 1;
+            let number = number;
+            async move {
+                let permit = providers[number as usize % PROVIDERS].key(number).acquire().await;
+                once_more().await;
+                drop(permit);
+            }
+        };
         let mut cx = Context::from_waker(Waker::noop());
+        let mut tasks: Vec<_> = (0..1_001).map(|_| Box::pin(next())).collect();
+        for task in &mut tasks {
+            assert!(task.as_mut().poll(&mut cx).is_pending());
+        }
+        let mut runs = 0;
         Box::new(move |n| {
+            let _inside = &inside;
             for _ in 0..n {
-                drop(held.take());
-                let mut head = waiting.pop_front().expect("a thousand wait");
-                match head.poll_acquire(&mut cx) {
-                    Poll::Ready(Ok(permit)) => held = Some(black_box(permit)),
-                    _ => panic!("the head of the queue was not granted"),
-                }
-                let mut acquire = next();
-                assert!(acquire.poll_acquire(&mut cx).is_pending());
-                waiting.push_back(acquire);
+                let head = (runs + 1) % tasks.len();
+                assert!(
+                    tasks[runs].as_mut().poll(&mut cx).is_ready(),
+                    "it has its permit, and lets go of it"
+                );
+                assert!(tasks[head].as_mut().poll(&mut cx).is_pending(), "it starts");
+                // The new one lies where the old one lay: nothing is moved that was just written.
+                tasks[runs].set(next());
+                assert!(tasks[runs].as_mut().poll(&mut cx).is_pending(), "it waits");
+                runs = head;
             }
         })
     });
     Group { name: "drain", cases: vec![case], against: vec![] }
+}
+
+/// Lets others run once.
+async fn once_more() {
+    let mut is_second = false;
+    poll_fn(|_| if replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// The same queue, and one from anywhere that is dropped, and a new one at the end.
