@@ -57,7 +57,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`Rejected`] says why not, and when it is worth trying again.
+    /// [`Rejected`] says why not, and for how long at least it is no use to try again.
     pub fn try_acquire(&self) -> Result<Permit, Rejected> {
         self.call().try_acquire()
     }

@@ -190,7 +190,7 @@ impl fmt::Display for Refusal {
             write!(f, ": held back by {hold}")?;
         }
         if let Some(after) = self.retry_after {
-            write!(f, "; try again in {after:?}")?;
+            write!(f, "; try again in at least {after:?}")?;
         }
         Ok(())
     }

@@ -66,7 +66,8 @@ fn a_change_says_why_it_was_not_made() {
 fn a_refusal_says_why_what_held_it_back_and_when_to_try_again() {
     let mut play = Play::new(free(), &[quota(1, 1_000), free()]);
     play.starts(0, &ask(A));
-    let words = "may not start at once: held back by the provider's window (pacer 0); try again in 600ms";
+    let words =
+        "may not start at once: held back by the provider's window (pacer 0); try again in at least 600ms";
     assert_eq!(play.refuses(400, &ask(A).at_once()).to_string(), words);
     play.close(400);
     assert_eq!(play.refuses(400, &ask(B)).to_string(), "the coordinator is closed");

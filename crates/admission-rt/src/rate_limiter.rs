@@ -89,7 +89,7 @@ impl<R: Runtime> RateLimiter<R> {
     ///
     /// # Errors
     ///
-    /// [`Rejected`] says why not, and when it is worth trying again.
+    /// [`Rejected`] says why not, and for how long at least it is no use to try again.
     pub fn try_acquire(&self) -> Result<Permit, Rejected> {
         self.provider.try_acquire()
     }

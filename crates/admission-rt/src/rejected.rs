@@ -20,7 +20,7 @@ use crate::AbortReason;
 pub enum Rejected {
     /// Its abort signal fired before it started, with this reason (rules W3, S3).
     Aborted(AbortReason),
-    /// The coordinator is closed (rule W4).
+    /// The coordinator is closed (rule W4). A limiter that stands alone is its own.
     Closed,
     /// There is no provider of its handle's name: it was removed, and has not been added again (rule
     /// L10).
@@ -154,7 +154,7 @@ impl fmt::Display for Rejected {
         }
         match self {
             Self::Aborted(reason) => return write!(f, "aborted: {reason}"),
-            Self::Closed => return f.write_str("closed"),
+            Self::Closed => return f.write_str("the coordinator is closed"),
             Self::UnknownProvider { provider } => {
                 return write!(f, "unknown provider: {}", Plain(provider));
             }
@@ -183,7 +183,7 @@ impl fmt::Display for Rejected {
             write!(f, ", held back by {kind}")?;
         }
         if let Some(after) = self.retry_after() {
-            write!(f, "; try again in {}", Brief(after))?;
+            write!(f, "; try again in at least {}", Brief(after))?;
         }
         Ok(())
     }
@@ -434,7 +434,7 @@ mod tests {
             held_by: Some(github(window.clone())),
             retry_after: Some(Duration::from_millis(12_345)),
         };
-        let words = "github: queue is full, held back by 60 per 60 s; try again in 12.4 s";
+        let words = "github: queue is full, held back by 60 per 60 s; try again in at least 12.4 s";
         assert_eq!(full.to_string(), words);
         assert_eq!(github(window).to_string(), "provider github: 60 per 60 s");
 

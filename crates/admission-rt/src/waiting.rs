@@ -51,7 +51,7 @@ pub struct Waiting {
 pub struct HeldBy {
     /// What.
     pub limit: Limit,
-    /// For how long from now, if time alone ends it.
+    /// For how long from now at least, if time alone ends it: calls that start meanwhile may make it longer.
     pub time_left: Option<Duration>,
 }
 

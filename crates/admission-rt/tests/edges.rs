@@ -145,7 +145,7 @@ fn a_retry_that_is_refused_tells_of_the_timeout_before_it() {
     world.advance_to(10);
     world.run();
     let error = waits.ready().unwrap_err();
-    assert_eq!(error.to_string(), "closed");
+    assert_eq!(error.to_string(), "the coordinator is closed");
     let before = error.source().expect("the attempt before it");
     assert!(before.to_string().contains("5 ms") && before.source().is_none(), "{before}");
 }

@@ -24,7 +24,7 @@ fn a_fan_out_of_200_starts_60_and_refuses_140() {
         }
     }
     assert_eq!((started, limiter.available()), (60, 0));
-    let words = "github: the wait is too long, held back by 60 per 60 s; try again in 60 s";
+    let words = "github: the wait is too long, held back by 60 per 60 s; try again in at least 60 s";
     assert_eq!(
         limiter.try_acquire().unwrap_err().to_string(),
         words.replace("the wait is too long", "may not start at once")
@@ -148,7 +148,7 @@ fn starts_are_an_interval_apart_and_io_may_overlap() {
     let mut tasks: Vec<_> = ["a", "b", "c"].map(|name| Task::waiting(run(name))).into();
     assert_eq!(limiter.counts(), counts(0, 2, 0), "the first has let go");
     let error = Task::new(run("d")).ready().unwrap_err();
-    let words = "interval limiter: queue is full, held back by 100 ms apart; try again in 100 ms";
+    let words = "interval limiter: queue is full, held back by 100 ms apart; try again in at least 100 ms";
     assert_eq!(error.to_string(), words);
     world.advance_to(130);
     assert!(tasks[1].is_woken());

@@ -69,7 +69,7 @@ fn lowering_below_what_is_in_use_revokes_nothing() {
     drop(running);
     drop(next.ready().unwrap());
     a.set_limits(|p| p.max_concurrent(1).window(4, ms(1_000))).unwrap();
-    let words = "a: may not start at once, held back by 4 per 1 s; try again in 1 s";
+    let words = "a: may not start at once, held back by 4 per 1 s; try again in at least 1 s";
     assert_eq!(refused(a.try_acquire()), words);
     a.set_limits(|p| p.window(5, ms(1_000))).unwrap();
     drop(a.try_acquire().unwrap());
@@ -280,7 +280,7 @@ fn any_name_is_a_provider_with_a_template() {
     let permit = host.try_acquire().unwrap();
     let mut waits = Task::waiting(admission.provider("example.org").unwrap().acquire());
     assert_eq!(names(&admission.snapshot()), ["named", "example.org"]);
-    let words = "example.org: may not start at once, held back by 1 at once; try again in 1 s";
+    let words = "example.org: may not start at once, held back by 1 at once; try again in at least 1 s";
     assert_eq!(refused(host.try_acquire()), words);
     let other = admission.provider("example.com").unwrap().try_acquire().unwrap();
     drop(permit);
@@ -288,7 +288,7 @@ fn any_name_is_a_provider_with_a_template() {
     drop(other);
     assert_eq!(
         refused(host.try_acquire()),
-        "example.org: may not start at once, held back by 2 per 1 s; try again in 1 s"
+        "example.org: may not start at once, held back by 2 per 1 s; try again in at least 1 s"
     );
     assert_eq!(names(&admission.snapshot()), ["named", "example.com", "example.org"]);
 
@@ -433,7 +433,7 @@ fn a_name_that_is_added_again_keeps_its_logs() {
     admission.remove_provider("a").unwrap();
     let again = admission.add_provider("a", |p| p.max_concurrent(2).window(3, ms(1_000))).unwrap();
     let last = again.try_acquire().unwrap();
-    let words = "a: may not start at once, held back by 2 at once; try again in 1 s";
+    let words = "a: may not start at once, held back by 2 at once; try again in at least 1 s";
     assert_eq!(refused(a.try_acquire()), words);
     drop((runs, last));
     assert_eq!(a.try_acquire().unwrap_err().retry_after(), Some(ms(1_000)), "the old handle too");
@@ -444,7 +444,7 @@ fn a_name_that_is_added_again_keeps_its_logs() {
     drop(a.try_acquire().unwrap());
     assert_eq!(
         refused(a.try_acquire()),
-        "a: may not start at once, held back by 1 per 5 s; try again in 5 s"
+        "a: may not start at once, held back by 1 per 5 s; try again in at least 5 s"
     );
 }
 
@@ -573,7 +573,8 @@ fn a_rate_limiters_limit_changes() {
     drop((waits.ready().unwrap(), permits));
     limiter.set_limit(0, ms(500)).unwrap();
     assert_eq!(limiter.available(), 0);
-    let words = "rate limiter: may not start at once, held back by 1 per 500 ms; try again in 510 ms";
+    let words =
+        "rate limiter: may not start at once, held back by 1 per 500 ms; try again in at least 510 ms";
     assert_eq!(refused(limiter.try_acquire()), words, "the margin stays");
     let permit = {
         world.set(510);

@@ -135,7 +135,7 @@ fn an_operations_own_error_passes_through() {
     admission.close();
     let error = Task::new(a.try_run(|| ready(Ok::<_, u8>(())))).ready().unwrap_err();
     assert!(matches!(error, RunError::Rejected(Rejected::Closed)));
-    assert_eq!(error.to_string(), "closed");
+    assert_eq!(error.to_string(), "the coordinator is closed");
 }
 
 // rule W3

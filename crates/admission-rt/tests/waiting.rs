@@ -205,7 +205,10 @@ fn a_grant_that_is_dropped_has_spent_its_budget() {
     drop(granted);
     let error = a.try_acquire().unwrap_err();
     assert_eq!(error.retry_after(), Some(ms(50)), "as of the grant, at 100");
-    assert_eq!(error.to_string(), "a: may not start at once, held back by 100 ms apart; try again in 50 ms");
+    assert_eq!(
+        error.to_string(),
+        "a: may not start at once, held back by 100 ms apart; try again in at least 50 ms"
+    );
 }
 
 // rule S4
@@ -464,7 +467,7 @@ fn costs_are_stated_by_unit() {
     let llm = admission.provider("llm").unwrap();
     drop(llm.cost("tokens", 600).try_acquire().unwrap());
     let error = llm.cost("tokens", 600).try_acquire().unwrap_err();
-    let words = "llm: may not start at once, held back by 1000 tokens per 60 s; try again in 60 s";
+    let words = "llm: may not start at once, held back by 1000 tokens per 60 s; try again in at least 60 s";
     assert_eq!(error.to_string(), words);
     drop(llm.cost("tokens", 400).try_acquire().unwrap());
     drop(llm.try_acquire().unwrap());

@@ -132,7 +132,7 @@ fn a_refusal_says_why_and_what_is_behind_it() {
         "a call always costs 1 of requests",
         "unknown unit: gold",
         "has to wait, but the runtime of its handle is not running here",
-        "closed",
+        "the coordinator is closed",
     ];
     assert_eq!(told(others), words);
     let kinds = [LimitKind::Key(None), LimitKind::HandOff, LimitKind::Order(None), LimitKind::Unpolled];
@@ -152,7 +152,7 @@ fn a_refusal_says_why_and_what_is_behind_it() {
 fn an_outcome_says_what_it_holds() {
     let rejected: RunError<Failed> = Rejected::Closed.into();
     assert!(rejected.rejected().is_some() && rejected.error().is_none());
-    assert_eq!(chain(&rejected), ["closed"]);
+    assert_eq!(chain(&rejected), ["the coordinator is closed"]);
     let own = RunError::Operation(failed());
     assert!(own.rejected().is_none() && own.error().is_some());
     assert_eq!(chain(&own), ["it failed", BEHIND]);
@@ -194,10 +194,10 @@ fn a_retried_call_says_how_it_ended() {
     admission.close();
     world.advance_to(1);
     let error = run.ready().unwrap_err();
-    assert_eq!(chain(&error), ["closed (after 1 attempt)", "it failed", BEHIND]);
+    assert_eq!(chain(&error), ["the coordinator is closed (after 1 attempt)", "it failed", BEHIND]);
     let item = ItemError::from(error);
     assert_eq!((item.attempts(), item.rejected().is_some()), (1, true));
-    assert_eq!(chain(&item), ["closed (after 1 attempt)", "it failed", BEHIND]);
+    assert_eq!(chain(&item), ["the coordinator is closed (after 1 attempt)", "it failed", BEHIND]);
 }
 
 // rule O2

@@ -54,7 +54,7 @@
 //! assert_eq!(refused.retry_after(), Some(Duration::from_secs(30)));
 //! assert_eq!(
 //!     refused.to_string(),
-//!     "github: may not start at once, held back by a cooldown; try again in 30 s"
+//!     "github: may not start at once, held back by a cooldown; try again in at least 30 s"
 //! );
 //! # Ok(())
 //! # }

@@ -61,7 +61,7 @@ fn a_morning_of_two_providers() {
             "55 prices ends",
             "70 cart ends",
             "100 statement starts",
-            "100 hasty not admitted in time: held back by the provider's interval (pacer 0); try again in 99.999999ms",
+            "100 hasty not admitted in time: held back by the provider's interval (pacer 0); try again in at least 99.999999ms",
             "220 statement ends",
             "520 cart again starts",
             "545 one too many starts",

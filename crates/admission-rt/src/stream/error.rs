@@ -111,7 +111,7 @@ mod tests {
     fn an_item_error_reads_like_its_cause() {
         let refused =
             RetryError::<io::Error>::Rejected { rejected: Rejected::Closed, last: None, attempts: 0 };
-        assert_eq!(ItemError::from(refused).to_string(), "closed");
+        assert_eq!(ItemError::from(refused).to_string(), "the coordinator is closed");
         let failed = ItemError::from(RetryError::Operation { error: io::Error::other("503"), attempts: 3 });
         assert_eq!(failed.to_string(), "503 (after 3 attempts)");
         assert_eq!((failed.attempts(), failed.into_error().unwrap().to_string()), (3, "503".to_owned()));
