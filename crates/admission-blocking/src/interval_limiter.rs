@@ -79,6 +79,17 @@ impl IntervalLimiter {
         block_on(self.inner.acquire())
     }
 
+    /// A start now or not at all: never blocks and takes no place in the queue. If it is `Ok`, start; the
+    /// interval runs from this call.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected::Exhausted`] says what held it back, and for how long at least it is no use to try again;
+    /// [`Rejected::Closed`].
+    pub fn try_acquire(&self) -> Result<(), Rejected> {
+        self.inner.try_acquire()
+    }
+
     /// A call without options, to add some: a timeout, a signal, a key. With [`run`](Call::run) it lets
     /// go just before the operation is called; a permit from [`acquire`](Call::acquire) is to be dropped
     /// as soon as the call has started.

@@ -79,6 +79,17 @@ impl<R: Runtime> IntervalLimiter<R> {
         Start { acquire: self.provider.acquire() }
     }
 
+    /// A start now or not at all: takes no place in the queue and needs no runtime. If it is `Ok`, start; the
+    /// interval runs from this call.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected::Exhausted`] says what held it back, and for how long at least it is no use to try again;
+    /// [`Rejected::Closed`].
+    pub fn try_acquire(&self) -> Result<(), Rejected> {
+        self.provider.try_acquire().map(drop)
+    }
+
     /// A call without options, to add some: a timeout, a signal, a key. A permit from it is to be
     /// dropped as soon as the call has started.
     pub fn call(&self) -> Call<R> {

@@ -132,6 +132,23 @@ pub async fn acquire_is_the_start<M: Mount>() {
     assert_eq!(limiter.counts(), Counts::default());
 }
 
+/// Who does not want to wait is told so, and for how long at least; it is no start, and costs nobody a place.
+pub async fn a_start_may_be_had_at_once_or_not_at_all<M: Mount>() {
+    // rules I1, I3, L2, R1, W4
+    let t = Transcript::<M>::new();
+    let limiter = limiter(&t, 600_000, 0);
+    limiter.try_acquire().expect("the first is immediate");
+    assert_eq!(limiter.counts(), Counts::default(), "nothing is held");
+    let refused = limiter.try_acquire().expect_err("it is too soon");
+    assert!(matches!(refused, Rejected::Exhausted { .. }), "{refused:?}");
+    let after = refused.retry_after().expect("time mends it");
+    assert!(Duration::ZERO < after && after <= t.ms(600_000), "{after:?}");
+    let again = limiter.try_acquire().expect_err("still");
+    assert!(again.retry_after() <= Some(after), "the refusal was no start");
+    limiter.close();
+    assert!(limiter.try_acquire().expect_err("over").is_closed());
+}
+
 /// A retry takes a place of its own, behind those who wait.
 pub async fn a_retry_takes_a_place_of_its_own<M: Mount>() {
     // rules I1, E5

@@ -141,6 +141,7 @@ macro_rules! mount {
                 nothing_of_the_wait_is_left_when_the_operation_is_called
                 a_signal_is_looked_at_before_the_operation_is_called
                 acquire_is_the_start
+                a_start_may_be_had_at_once_or_not_at_all
                 a_retry_takes_a_place_of_its_own
                 a_panic_in_a_paced_operation_leaves_nothing
             }
