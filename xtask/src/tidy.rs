@@ -12,6 +12,7 @@ use crate::workspace::{self, File, Workspace};
 mod arrows;
 mod clocks;
 mod dependencies;
+mod embedding;
 mod faults;
 mod headers;
 mod links;
@@ -121,6 +122,11 @@ const CHECKS: &[Check] = &[
     Check { name: "links", about: "relative links in Markdown resolve", run: links::check },
     Check { name: "mounts", about: "every Rust file is part of some crate", run: mounts::check },
     Check { name: "dependencies", about: "docs/dependencies.md argues each one", run: dependencies::check },
+    Check {
+        name: "embedding",
+        about: "docs/embedding.md names every call of the coordinator",
+        run: embedding::check,
+    },
     Check { name: "outside", about: "licences, sources and bans are as deny.toml says", run: outside::check },
 ];
 
