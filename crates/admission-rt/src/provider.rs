@@ -158,9 +158,14 @@ impl<R: Runtime> Provider<R> {
     ///
     /// Nothing that runs is touched, and nothing that a window has counted is forgotten: an interval
     /// goes on from its last start, a window from what it has counted in its unit; of several alike
-    /// the n-th takes over from the n-th. Whoever may start now is woken; a call that waits and can no
-    /// longer fit is refused with [`Rejected::ImpossibleCost`]. Grants that have not started are taken
-    /// back, so that no start breaks the new limits.
+    /// the n-th takes over from the n-th. A window that grows counts what was inside the old one, and does not
+    /// get back what had left it. A window or interval that was not there before (the first of its kind
+    /// or unit, or one more) knows nothing of earlier starts, nor of calls that run: it admits as if the provider
+    /// had been idle. So does one that was left out and comes back. Concurrency counts all that run.
+    ///
+    /// Whoever may start now is woken; a call that waits and can no longer fit is refused with
+    /// [`Rejected::ImpossibleCost`]. Grants that have not started are taken back, so that no start breaks
+    /// the new limits.
     ///
     /// A provider that the template made has limits of its own from then on, and is not forgotten
     /// until it has the template's again, or is removed.

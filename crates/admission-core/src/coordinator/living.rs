@@ -48,7 +48,13 @@ impl Coordinator {
     ///
     /// Nothing that runs is touched and nothing that a window has logged is forgotten; grants that
     /// have not started are taken back, queued tickets that can no longer fit are refused, and who
-    /// may go now is granted. A pacer keeps what it knows if its kind and unit stay.
+    /// may go now is granted.
+    ///
+    /// A pacer keeps what it knows if its kind and unit stay; of several alike the n-th takes over from the
+    /// n-th. An interval goes on from its last start, and a log from what was inside its window at this
+    /// call: one that grows does not get back what had left it. One that was not there before (a first
+    /// interval or log of a unit, or one more of them) knows nothing of earlier starts, nor of calls that run;
+    /// nor does one that comes back later. Concurrency counts all that run, whenever they started.
     ///
     /// # Errors
     ///
