@@ -30,6 +30,11 @@ pub struct Explanation {
     /// All that holds it back, each by itself: being passed over, its key, then what its provider has,
     /// then what the client has (in each: concurrency, hand-off, cooldown, pacers), then older tickets.
     /// Never empty while it waits; empty once it is granted.
+    ///
+    /// An older ticket is among them only if it goes first by rule E3: nothing but windows hold it back,
+    /// of the provider that both have or of the client, in which too little is left for it. One that is
+    /// merely ahead is not: of two that wait for one slot, each is held back by the concurrency. And while the
+    /// client's concurrency, hand-off or interval lets nobody go, none is.
     pub holds: Vec<Held>,
     /// Who has its key, if that is one of [`holds`](Self::holds).
     pub key_holder: Option<KeyHolder>,

@@ -91,7 +91,8 @@ pub enum Hold {
     Interval(Side, u16),
     /// Too little is left in a window.
     Log(Side, u16),
-    /// An older ticket goes first (rules E3, E4).
+    /// An older ticket goes first (rules E3, E4). Told only where the ticket's own limits and key would let
+    /// it go; [`Explanation::holds`](crate::Explanation::holds) has it beside others.
     Order,
 }
 

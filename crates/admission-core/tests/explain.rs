@@ -56,6 +56,22 @@ fn everything_that_holds_a_ticket_back_is_listed() {
     assert_eq!((told.deadline, told.earliest), (Some(at(1_020)), Some(at(410))));
 }
 
+// rules O2, E3: an older ticket is told only where it goes first by its precedence
+#[test]
+fn who_is_merely_ahead_is_no_reason() {
+    let mut play = Play::new(free(), &[conc(1), tokens(10, 100)]);
+    play.starts(0, &ask(A));
+    let (older, younger) = (play.queues(1, &ask(A)), play.queues(2, &ask(A)));
+    let slots = [(Hold::Concurrency(BY_PROVIDER), None)];
+    assert_eq!((play.holds(older), play.holds(younger)), (slots.to_vec(), slots.to_vec()));
+
+    play.starts(3, &ask(B).costs(&[(TOKENS, 6)]).key(Key(7)));
+    let heavy = play.queues(4, &ask(B).costs(&[(TOKENS, 5)]));
+    let light = play.queues(5, &ask(B).costs(&[(TOKENS, 1)]).key(Key(7)));
+    assert_eq!(play.holds(light), [(Hold::Key, None), (Hold::Order, None)], "beside its key");
+    assert_eq!(play.older(light), [heavy]);
+}
+
 // rule O2: of one that started as of an earlier call it is not known when that was
 #[test]
 fn who_started_undated_has_its_key_since_the_first_other_call_came_upon_it() {

@@ -188,7 +188,8 @@ impl<R: Runtime> Admission<R> {
     }
 
     /// Every call that waits, in the order of submission, and why it does (rules O2, W6). To be printed, a
-    /// line each, or read field by field.
+    /// line each, or read field by field. Whoever is merely ahead is not told as a reason: see
+    /// [`Waiting::held_by`].
     ///
     /// Costs a look at every call that waits and at all that could hold it back, under the lock, and a
     /// walk over all keys in use if one of them is a text: for a status page, not for each call.

@@ -321,7 +321,8 @@ pub enum LimitKind {
     Key(Option<OtherCall>),
     /// A call of the scope has been granted and has not started yet; the scope has an interval.
     HandOff,
-    /// An older call goes first: this one, where that is known.
+    /// An older call goes first (rules E3, E4): this one, where that is known. A refusal says so only where
+    /// nothing else holds its call back; [`Waiting::held_by`](crate::Waiting::held_by) has it beside others.
     Order(Option<OtherCall>),
     /// It was granted once, and its own future was not polled in time.
     Unpolled,

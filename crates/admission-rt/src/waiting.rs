@@ -39,6 +39,12 @@ pub struct Waiting {
     /// Whether it is granted, and has yet to be polled.
     pub is_granted: bool,
     /// Everything that holds it back, each by itself; empty if it is granted.
+    ///
+    /// An older call is among them only if it goes first by rule E3: nothing but windows hold it back, of
+    /// the provider that both have or of the client, in which too little is left for it. One that is merely
+    /// ahead in the queue is not: of two calls that wait for one slot, each is held back by the concurrency.
+    /// And while the client's concurrency, an interval of it or a grant under that lets nobody go, none is.
+    /// Who is ahead is seen from the order of [`Admission::waiting`](crate::Admission::waiting).
     pub held_by: Vec<HeldBy>,
     /// From now it does not start for at least so long, by its own pacers and cooldown alone: a lower
     /// bound. `None` if these would let it start now, or can never tell.
