@@ -87,7 +87,7 @@ builder! {
     /// Builds a [`RateLimiter`]; see [`admission_rt::RateLimiterBuilder`] for what the settings mean.
     RateLimiterBuilder builds RateLimiter;
 
-    /// What its errors call it.
+    /// What its errors call it; `rate limiter` unless stated. Name each if there are several.
     fn name(name: impl Into<Arc<str>>);
     /// What becomes of a call that may not start at once (rule R1).
     fn strategy(strategy: Strategy);
@@ -112,7 +112,7 @@ builder! {
     /// mean.
     IntervalLimiterBuilder builds IntervalLimiter;
 
-    /// What its errors call it.
+    /// What its errors call it; `interval limiter` unless stated. Name each if there are several.
     fn name(name: impl Into<Arc<str>>);
     /// At most so many callers waiting, the granted one not counted; 1,024 unless stated.
     fn max_waiting(callers: u32);

@@ -186,7 +186,7 @@ pub enum Pacer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interval {
-    /// The gap; not zero.
+    /// The gap; not zero, whatever the margin.
     pub interval: Duration,
     /// Added to the gap, for clocks or networks that do not agree. Zero unless stated.
     pub margin: Duration,
@@ -219,7 +219,7 @@ pub struct Log {
     pub unit: UnitId,
     /// The largest cost in one window; not zero.
     pub limit: u64,
-    /// The window's length. One of zero forgets at once and refuses nothing.
+    /// The window's length. One of zero, margin included, forgets at once and refuses nothing (rule L6).
     pub window: Duration,
     /// Added to the window. Zero unless stated.
     pub margin: Duration,

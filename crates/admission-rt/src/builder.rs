@@ -77,12 +77,13 @@ impl<R: Runtime> Builder<R> {
         self
     }
 
-    /// At least so long between any two starts, whichever provider they go to (rule L2).
+    /// At least so long between any two starts, whichever provider they go to (rule L2). 0 is an error.
     pub fn interval(self, interval: Duration) -> Self {
         self.paced(Interval::new(interval))
     }
 
-    /// At most `limit` starts in any `window`, over all providers (rule L3).
+    /// At most `limit` starts in any `window`, over all providers (rule L3). A limit of 0 is an error; a
+    /// window of 0 refuses nothing.
     pub fn window(self, limit: u64, window: Duration) -> Self {
         self.log(Window::new(limit, window))
     }
@@ -218,7 +219,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// At most `limit` starts in any `window`, each counting from its start.
+    /// At most `limit` starts in any `window`, each counting from its start. A limit of 0 is an error. A window
+    /// of 0 forgets at once: it is no limit, whatever a call costs (rule L6), unless it has a
+    /// [`margin`](Self::margin).
     pub const fn new(limit: u64, window: Duration) -> Self {
         Self { limit, window, margin: Duration::ZERO, unit: None, until_settled: false }
     }
@@ -255,7 +258,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// At least `interval` from one start to the next.
+    /// At least `interval` from one start to the next. 0 is an error, with a margin too (rule L1).
     pub const fn new(interval: Duration) -> Self {
         Self { interval, margin: Duration::ZERO }
     }

@@ -203,7 +203,8 @@ pub struct IntervalLimiterBuilder<R> {
 }
 
 impl<R: Runtime> IntervalLimiterBuilder<R> {
-    /// What its errors call it; `interval limiter` unless stated.
+    /// What its errors and `Debug` call it; `interval limiter` unless stated. Name each if there are several: otherwise a
+    /// log does not say which of them refused.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self

@@ -215,7 +215,8 @@ pub struct RateLimiterBuilder<R> {
 }
 
 impl<R: Runtime> RateLimiterBuilder<R> {
-    /// What its errors call it; `rate limiter` unless stated.
+    /// What its errors and `Debug` call it; `rate limiter` unless stated. Name each if there are several: otherwise a
+    /// log does not say which of them refused.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self

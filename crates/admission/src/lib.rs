@@ -103,8 +103,11 @@
 //! use admission::{AbortHandle, Rejected};
 //! use std::time::Duration;
 //!
-//! // Sixty a minute, and nobody waits longer than fifteen seconds.
-//! let quota = RateLimiter::builder(60, Duration::from_secs(60)).max_wait(Duration::from_secs(15)).build()?;
+//! // Sixty a minute, and nobody waits longer than fifteen seconds. Its refusals begin with its name.
+//! let quota = RateLimiter::builder(60, Duration::from_secs(60))
+//!     .name("search")
+//!     .max_wait(Duration::from_secs(15))
+//!     .build()?;
 //! let answer = quota.run(async || "answer").await?;
 //! assert_eq!((answer, quota.available()), ("answer", 59));
 //!
