@@ -103,7 +103,8 @@ const TABLES: &[Table] = &[
     Table {
         name: "tasks",
         title: "Waiting tasks",
-        note: "CPU ns for one grant, N tasks on one thread of tokio.",
+        note: "CPU ns for one grant, N tasks on one thread of tokio. Those that loop ask ten times, each time as soon as \
+               they have let go.",
         columns: SIZES,
     },
     Table {

@@ -10,7 +10,7 @@ use admission_rt::Permit;
 use admission_tokio::{Acquire, Admission, Provider};
 
 use crate::combined::{PROVIDERS, handles, names};
-use crate::{Dice, Group, case, tokio_runtime};
+use crate::{Dice, Group, Run, case, tokio_runtime};
 
 /// A coordinator in which one call runs at a time, with sixteen providers.
 ///
@@ -49,51 +49,53 @@ fn full() -> (Option<Permit>, VecDeque<Acquire>, impl FnMut() -> Acquire) {
     (Some(permit), waiting, next)
 }
 
-/// A queue of tasks that is always a thousand long: one release, the poll of who is granted, and a new one at the end. For
-/// counting instructions.
+/// A queue of tasks that is always a thousand long: one release, the poll of who is granted, and a new one at the end, which
+/// comes after that or, as with tasks that loop, before. For counting instructions.
 ///
 /// # Panics
 ///
 /// If the head of the queue is not granted.
 #[must_use]
 pub fn drained() -> Group {
-    let case = case("admission: release, grant, poll, join, N=1000", || {
-        let inside = crate::leaked(tokio_runtime()).enter();
-        let (_admission, providers) = one_at_a_time(1_000);
-        let providers = crate::leaked(providers);
-        let mut number = 0_u64;
-        let mut next = move || {
-            number += 1;
-            let number = number;
-            async move {
-                let permit = providers[number as usize % PROVIDERS].key(number).acquire().await;
-                once_more().await;
-                drop(permit);
-            }
-        };
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut tasks: Vec<_> = (0..1_001).map(|_| Box::pin(next())).collect();
-        for task in &mut tasks {
-            assert!(task.as_mut().poll(&mut cx).is_pending());
+    let drain = case("admission: release, grant, poll, join, N=1000", || moved_on(false));
+    let again = case("admission: release, grant, join, poll, N=1000", || moved_on(true));
+    Group { name: "drain", cases: vec![drain, again], against: vec![] }
+}
+
+fn moved_on(joins_first: bool) -> Run {
+    let inside = crate::leaked(tokio_runtime()).enter();
+    let (_admission, providers) = one_at_a_time(1_001);
+    let providers = crate::leaked(providers);
+    let mut number = 0_u64;
+    let mut next = move || {
+        number += 1;
+        let number = number;
+        async move {
+            let permit = providers[number as usize % PROVIDERS].key(number).acquire().await;
+            once_more().await;
+            drop(permit);
         }
-        let mut runs = 0;
-        Box::new(move |n| {
-            let _inside = &inside;
-            for _ in 0..n {
-                let head = (runs + 1) % tasks.len();
-                assert!(
-                    tasks[runs].as_mut().poll(&mut cx).is_ready(),
-                    "it has its permit, and lets go of it"
-                );
-                assert!(tasks[head].as_mut().poll(&mut cx).is_pending(), "it starts");
-                // The new one lies where the old one lay: nothing is moved that was just written.
-                tasks[runs].set(next());
-                assert!(tasks[runs].as_mut().poll(&mut cx).is_pending(), "it waits");
-                runs = head;
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut tasks: Vec<_> = (0..1_001).map(|_| Box::pin(next())).collect();
+    for task in &mut tasks {
+        assert!(task.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut runs = 0;
+    Box::new(move |n| {
+        let _inside = &inside;
+        for _ in 0..n {
+            let head = (runs + 1) % tasks.len();
+            assert!(tasks[runs].as_mut().poll(&mut cx).is_ready(), "it has its permit, and lets go of it");
+            // The new one lies where the old one lay: nothing is moved that was just written.
+            tasks[runs].set(next());
+            let order = if joins_first { [runs, head] } else { [head, runs] };
+            for at in order {
+                assert!(tasks[at].as_mut().poll(&mut cx).is_pending(), "one waits, and one starts");
             }
-        })
-    });
-    Group { name: "drain", cases: vec![case], against: vec![] }
+            runs = head;
+        }
+    })
 }
 
 /// Lets others run once.

@@ -21,8 +21,11 @@ use crate::clocks::process_cpu;
 use crate::results::Results;
 use crate::runner::{Effort, median, ratios};
 
-/// Lets so many tasks wait behind a gate, opens it, and says what one grant costs. `waiting` is called when all
-/// wait.
+/// How often each of those tasks that loop is granted.
+const CALLS: usize = 10;
+
+/// Lets so many tasks wait behind a gate, opens it, and says what it costs to let one through. `waiting` is called when
+/// all wait.
 async fn drain<G, F: Future<Output = ()> + 'static>(
     count: usize,
     gate: G,
@@ -76,6 +79,23 @@ pub fn of_tokio(count: usize, waiting: impl FnOnce()) -> f64 {
     })
 }
 
+/// The same, each [so often](CALLS).
+fn of_tokio_again(count: usize) -> f64 {
+    on_local(async {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let first = semaphore.clone().try_acquire_owned().expect("it is free");
+        let make = |_| {
+            let semaphore = semaphore.clone();
+            async move {
+                for _ in 0..CALLS {
+                    drop(semaphore.acquire().await);
+                }
+            }
+        };
+        drain(count, first, make, || ()).await / CALLS as f64
+    })
+}
+
 /// Tasks that wait for async-lock's semaphore.
 ///
 /// # Panics
@@ -111,6 +131,25 @@ pub fn of_admission(count: usize, waiting: impl FnOnce()) -> f64 {
             }
         };
         drain(count, first, make, waiting).await
+    })
+}
+
+/// The same, each [so often](CALLS).
+fn of_admission_again(count: usize) -> f64 {
+    on_local(async {
+        let (_admission, providers) = one_at_a_time(count);
+        let first = providers[0].key(1 << 40).try_acquire().expect("it is free");
+        let providers = Rc::new(providers);
+        let make = |number: usize| {
+            let providers = providers.clone();
+            async move {
+                for _ in 0..CALLS {
+                    let call = providers[number % 16].key(number as u64);
+                    drop(call.acquire().await.expect("it is not refused"));
+                }
+            }
+        };
+        drain(count, first, make, || ()).await / CALLS as f64
     })
 }
 
@@ -193,14 +232,16 @@ fn count_wakes(results: &mut Results) {
 pub fn measure(effort: &Effort, results: &mut Results) {
     count_wakes(results);
     type Contestant = (&'static str, fn(usize) -> f64);
-    let contestants: [Contestant; 4] = [
+    let contestants: [Contestant; 6] = [
         (TOKIO, |count| of_tokio(count, || ())),
         ("async-lock Semaphore(1)", |count| of_async_lock(count, || ())),
         (ADMISSION, |count| of_admission(count, || ())),
         ("leaky-bucket, all tokens in one tick", of_leaky_bucket),
+        ("tasks that loop: tokio Semaphore(1)", of_tokio_again),
+        ("tasks that loop: admission", of_admission_again),
     ];
     for (size, repeats) in sizes(effort) {
-        let mut ns: [Vec<f64>; 4] = Default::default();
+        let mut ns: [Vec<f64>; 6] = Default::default();
         for round in 0..repeats {
             for (at, (_, contestant)) in contestants.into_iter().enumerate() {
                 // The bucket waits for its tick in real time.
@@ -213,5 +254,6 @@ pub fn measure(effort: &Effort, results: &mut Results) {
             results.set("tasks", name, &size, median(ns));
         }
         results.set("tasks", "ratio to tokio", &size, median(&ratios(&ns[2], &ns[0])));
+        results.set("tasks", "tasks that loop: ratio to tokio", &size, median(&ratios(&ns[5], &ns[4])));
     }
 }
