@@ -573,15 +573,15 @@ impl Coordinator {
         self.events.pop()
     }
 
-    /// What happened, if that is one grant and [it is all that is timed](Self::due_of_only_grant): the ticket, and when
+    /// What happened, if that is one grant and [it is all that is timed](Self::only_grant): the ticket, and when
     /// its grant is to be taken back. Otherwise nothing is told, and [`poll_event`](Self::poll_event) says what happened.
     #[must_use]
     #[inline]
     pub fn poll_only_grant(&mut self) -> Option<(TicketId, Instant)> {
-        let ticket = self.events.only_grant()?;
-        let due = self.due_of_only_grant(ticket)?;
+        let told = self.events.only_grant()?;
+        let only = self.only_grant().filter(|&(ticket, _)| ticket == told)?;
         self.events.forget_grant();
-        Some((ticket, due))
+        Some(only)
     }
 
     /// The end of a call that starts nobody itself: who may go now is granted.

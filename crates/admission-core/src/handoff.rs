@@ -106,10 +106,10 @@ impl HandOff {
         self.latest != NIL || self.occupied != 0
     }
 
-    /// Whether this ticket is granted, and no other is.
+    /// Who is granted, if no other is.
     #[inline(always)]
-    pub(crate) fn is_only(&self, index: u32) -> bool {
-        index == self.latest && self.occupied == 0
+    pub(crate) fn only(&self) -> Option<u32> {
+        (self.latest != NIL && self.occupied == 0).then_some(self.latest)
     }
 
     /// Puts the latest grant into its list: there is a later one.
@@ -134,7 +134,7 @@ impl HandOff {
     /// [removed](Self::remove).
     #[inline(always)]
     pub(crate) fn remove_only(&mut self, index: u32) -> bool {
-        let is_only = self.is_only(index);
+        let is_only = index == self.latest && self.occupied == 0;
         if is_only {
             self.latest = NIL;
             self.first_due = Instant::NEVER;

@@ -235,6 +235,7 @@ impl Shared {
         let value = act(&mut state, &mut time);
         let event = state.core.poll_event();
         if event.is_none() && state.is_calm(time.read().is_some()) {
+            self.open_offer(&state);
             return (value, Unwind::new());
         }
         let unwind = self.see_to_others(state, event, time.read());
@@ -371,7 +372,7 @@ impl Shared {
                     // First: it may have been the last who counted on its alarm.
                     let waker = state.granted(next);
                     if !state.has_only_to_wake(due) {
-                        return self.see_to_others_beside(state, next, waker, read).swallow();
+                        return self.see_to_others_beside(state, waker, read).swallow();
                     }
                     self.offer.open(next);
                     drop(state);
@@ -382,8 +383,9 @@ impl Shared {
                 None => {
                     let event = state.core.poll_event();
                     if event.is_some() || !state.is_calm(true) {
-                        self.see_to_others(state, event, Some(read)).swallow();
+                        return self.see_to_others(state, event, Some(read)).swallow();
                     }
+                    self.open_offer(&state);
                 }
             }
         });
@@ -448,26 +450,19 @@ impl Shared {
         if let Some(Event::Granted(ticket)) = event {
             first = state.granted(ticket);
             event = state.core.poll_event();
-            if event.is_none() && state.may_offer(ticket) {
-                self.offer.open(ticket);
-            }
         }
         self.see_to_alarms(state, first, event, now)
     }
 
-    /// The same when this ticket's waker is out, whose grant was all that happened.
+    /// The same when the waker is out of the one whose grant was all that happened.
     #[inline(never)]
     fn see_to_others_beside<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        granted: TicketId,
         waker: Option<Waker>,
         now: Instant,
     ) -> Unwind {
         state.see_to_the_unusual(Some(now));
-        if state.may_offer(granted) {
-            self.offer.open(granted);
-        }
         self.see_to_alarms(state, waker, None, Some(now))
     }
 
@@ -483,6 +478,7 @@ impl Shared {
             return self.follow_up_at_length(state, first, event, now);
         }
         self.guess.note_state(&state);
+        self.open_offer(&state);
         drop(state);
         let mut unwind = Unwind::new();
         if let Some(waker) = first {

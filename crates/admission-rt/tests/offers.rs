@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Poll, Wake, Waker};
@@ -170,11 +171,20 @@ fn an_offer_is_a_grant_to_whatever_comes_before_its_start() {
         ("reset", |_, a| a.reset().unwrap()),
         ("a cooldown of no length", |_, a| a.cooldown(ms(0)).unwrap()),
     ];
-    for (what, act) in acts {
+    for (what, act, is_again) in
+        acts.into_iter().flat_map(|(what, act)| [(what, act, false), (what, act, true)])
+    {
         let world = World::new();
         let _entered = world.enter();
         let (admission, a, mut waiting) = offered(&world);
+        if is_again {
+            // A turn comes before it, and one after it.
+            drop(Task::waiting(a.acquire()));
+        }
         act(&admission, &a);
+        if is_again {
+            assert!(a.try_acquire().is_err());
+        }
         for (nth, task) in waiting.iter_mut().enumerate() {
             match (what, task.poll()) {
                 ("removal", Poll::Ready(Err(Rejected::Removed { .. }))) => {}
@@ -184,6 +194,42 @@ fn an_offer_is_a_grant_to_whatever_comes_before_its_start() {
             }
         }
         assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None), "{what}");
+    }
+}
+
+// rules E1, L1, S4, W7: tasks that loop ask again before whoever they have let go is polled, some of them late
+#[test]
+fn tasks_that_ask_again_at_once_have_their_turns_in_order() {
+    for dawdles in [0, 3, 7] {
+        let world = World::new();
+        let _entered = world.enter();
+        let (admission, a) = one_at_a_time(&world);
+        let mut permit = a.try_acquire().unwrap();
+        let mut waiting: VecDeque<_> = [(); 3].map(|()| Task::waiting(a.acquire())).into();
+        for round in 1..20 {
+            drop(permit);
+            waiting.push_back(Task::waiting(a.acquire()));
+            assert_eq!(admission.counts(), counts(0, 3, 1), "round {round}");
+            let mut first = waiting.pop_front().unwrap();
+            assert!(first.is_woken() && !waiting[0].is_woken(), "round {round}");
+            let is_late = round % 4 == 0;
+            if is_late {
+                world.set(world.now_millis() + dawdles);
+                drop(Task::waiting(a.acquire()));
+            }
+            permit = if is_late && dawdles > 5 {
+                // That turn has taken its grant back, and it is the first again when it is polled.
+                assert!(first.poll().is_pending());
+                let permit = waiting.pop_front().unwrap().ready().unwrap();
+                waiting.push_front(first);
+                permit
+            } else {
+                first.ready().unwrap()
+            };
+            assert_eq!(admission.counts(), counts(1, 3, 0), "round {round}");
+        }
+        drop((permit, waiting));
+        assert_eq!((admission.counts(), world.armed()), (counts(0, 0, 0), None));
     }
 }
 

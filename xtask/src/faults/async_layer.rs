@@ -27,8 +27,8 @@ pub(super) const FAULTS: &[Fault] = &[
         rule: "T6",
         what: "a grant is offered though somebody waits for what its start brings",
         file: "crates/admission-rt/src/offer.rs",
-        right: "self.attention.is_at_most_alarms() &&",
-        wrong: "!self.attention.needs_clock() &&",
+        right: "if !self.attention.is_at_most_alarms() {",
+        wrong: "if self.attention.needs_clock() {",
         test: in_rt(
             "offers",
             "an_alarm_that_is_set_for_a_grant_while_somebody_waits_for_idle_goes_with_its_start",

@@ -102,6 +102,33 @@ pub(super) const FAULTS: &[Fault] = &[
         test: in_loom("a granted call that starts against its hand-off time"),
     },
     Fault {
+        rule: "S4",
+        what: "who finds a grant offered leaves the place open, for the end of the turn opens it again",
+        file: OFFER,
+        right: "if word & TAKEN == 0 {
+            word",
+        wrong: "if word & TAKEN == 0 {
+            return;
+        }
+        if word & TAKEN == 0 {
+            word",
+        test: in_loom("a granted call and a newcomer against its hand-off time"),
+    },
+    Fault {
+        rule: "L1",
+        what: "a grant is offered again when the lock is gone",
+        file: SHARED,
+        right: "self.open_offer(&state);
+            return (value, Unwind::new());",
+        wrong: "let again = state.may_offer();
+            drop(state);
+            if let Some(ticket) = again {
+                self.offer.open(ticket);
+            }
+            return (value, Unwind::new());",
+        test: in_loom("a granted call against two newcomers"),
+    },
+    Fault {
         rule: "L1",
         what: "a grant is offered, and not what was done before it",
         file: OFFER,

@@ -76,17 +76,17 @@ impl Coordinator {
             && self.providers.first_rested() == Instant::NEVER
     }
 
-    /// When the grant of this ticket is to be taken back, if no other is out and time alone does nothing else: then it may
-    /// start as of the last `now`, whenever that is told. `None` if there is more to it.
+    /// The ticket that is granted, and when its grant is to be taken back, if no other is out and time alone does nothing
+    /// else: then it may start as of the last `now`, whenever that is told. `None` if there is more to it.
     ///
     /// # Cost
     ///
     /// A few comparisons.
     #[must_use]
     #[inline]
-    pub fn due_of_only_grant(&self, ticket: TicketId) -> Option<Instant> {
-        let is_only = self.hand_off.is_only(ticket.index) && self.queue.state(ticket).is_some();
-        (is_only && self.are_only_grants_timed()).then_some(self.hand_off.first_due())
+    pub fn only_grant(&self) -> Option<(TicketId, Instant)> {
+        let index = self.hand_off.only()?;
+        self.are_only_grants_timed().then(|| (self.queue.ticket(index), self.hand_off.first_due()))
     }
 
     /// The next instant at which time alone lets somebody go, where the client is not full.

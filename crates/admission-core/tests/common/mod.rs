@@ -217,13 +217,20 @@ impl Pair {
 
     fn compare(&mut self) -> Result<(), String> {
         let seen = self.seen();
+        if let Some((ticket, due)) = self.core.only_grant() {
+            same(
+                "who is granted alone",
+                &(self.core.state(ticket), self.core.counts().granted, due.as_nanos() > seen),
+                &(Some(core::TicketState::Granted), 1, true),
+            )?;
+        }
         let alone = self.core.poll_only_grant();
         if let Some((ticket, due)) = alone {
             let timeout = self.core.poll_timeout().unwrap_or(due);
             same(
                 "when the only grant is due",
-                &(self.core.state(ticket), Some(due), self.core.due_of_only_grant(ticket)),
-                &(Some(core::TicketState::Granted), Some(timeout), Some(due)),
+                &(self.core.state(ticket), due, self.core.only_grant()),
+                &(Some(core::TicketState::Granted), timeout, alone),
             )?;
         }
         let alone = alone.map(|(ticket, _)| core::Event::Granted(ticket));

@@ -45,6 +45,7 @@ impl Shared {
             return self.follow_up_each(state, first, event, None, u32::from(has_moved), unwind);
         }
         self.guess.note_state(&state);
+        self.open_offer(&state);
         drop(state);
         if let Some(waker) = first {
             unwind.catch(|| waker.wake());
@@ -100,6 +101,7 @@ impl Shared {
             armed += 1;
         }
         self.guess.note_state(&state);
+        self.open_offer(&state);
         drop(state);
         self.guests.note(&mut gone);
         wakes.wake(&mut unwind);

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use admission_rt::{Permit, Rejected};
 
-use super::{Place, answer, go, narrow, nothing_is_left, started, take_back_against_start_of};
-use crate::common::{Acquire, Task, World, ms};
+use super::{Answer, Place, answer, go, narrow, nothing_is_left, started, take_back_against_start_of};
+use crate::common::{Acquire, Task, World, counts, ms};
 
 /// A permit, the call that is granted when it is dropped, and one behind that. There was a grant before, whose alarm
 /// stays: so nothing but a wake follows the next one, and it is offered.
@@ -223,5 +223,96 @@ pub(super) fn start_against_new_limits() {
     changes();
     starts();
     drop(answer(&mut last, Poll::Pending).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+/// A turn of another's, which closes the place and opens it again: a call comes to wait. Who it is, and what it was
+/// answered.
+fn comes(world: &Arc<World>, place: &Place) -> impl FnOnce() -> (Task<Acquire>, Poll<Answer>) {
+    let mut newcomer = Task::new(place.p.acquire());
+    go(world, move || {
+        let polled = newcomer.poll();
+        (newcomer, polled)
+    })
+}
+
+// By rules S4, L1, W6: the alarm takes it back before it is offered again, after that, or not at all.
+pub(super) fn start_against_newcomer_and_take_back() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let [mut granted, mut behind] = offered(&place);
+    let comes = comes(&world, &place);
+    let starts = go(&world, move || {
+        let polled = granted.poll();
+        (granted, polled)
+    });
+    world.set(5);
+    world.ring();
+    let (mut newcomer, came) = comes();
+    assert!(came.is_pending(), "others are before it");
+    let (mut granted, polled) = starts();
+    let has_started = polled.is_ready();
+    assert_eq!(behind.is_woken(), !has_started, "one of them has it");
+    if has_started {
+        drop(answer(&mut granted, polled).expect("its turn"));
+        drop(answer(&mut behind, Poll::Pending).expect("its turn"));
+    } else {
+        drop(answer(&mut behind, Poll::Pending).expect("its turn"));
+        drop(answer(&mut granted, Poll::Pending).expect("its turn, again"));
+    }
+    drop(answer(&mut newcomer, came).expect("its turn"));
+    nothing_is_left(&place);
+}
+
+// By rules W4, W6.
+pub(super) fn start_against_newcomer_and_close() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let [mut granted, behind] = offered(&place);
+    let comes = comes(&world, &place);
+    let starts = go(&world, move || granted.ready().expect("a grant that is out may still start"));
+    place.admission.close();
+    let newcomer = comes();
+    let permit = starts();
+    for (mut refused, polled) in [(behind, Poll::Pending), newcomer] {
+        assert!(matches!(answer(&mut refused, polled), Err(Rejected::Closed)));
+    }
+    drop(permit);
+    nothing_is_left(&place);
+}
+
+// By rules L1, E4, S1: each of them finds it granted or running, and offers it again or not.
+pub(super) fn start_against_two_newcomers() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let [mut granted, mut behind] = offered(&place);
+    let come = [(); 2].map(|()| comes(&world, &place));
+    let permit = granted.ready().expect("its turn");
+    assert!(granted.poll().is_pending(), "it has answered");
+    let newcomers = come.map(|comes| comes());
+    assert_eq!(place.admission.counts(), counts(1, 3, 0));
+    assert!(!behind.is_woken(), "one at a time");
+    drop(permit);
+    drop(answer(&mut behind, Poll::Pending).expect("its turn"));
+    drop(newcomers);
+    nothing_is_left(&place);
+}
+
+// By rules S3, W3, W6: whom its grant goes to is offered it, and nobody else.
+pub(super) fn drop_against_newcomer() {
+    let world = World::new();
+    let _entered = world.enter();
+    let place = narrow(&world);
+    let [granted, mut behind] = offered(&place);
+    let comes = comes(&world, &place);
+    let leaves = go(&world, move || drop(granted));
+    let polled = behind.poll();
+    let (mut newcomer, came) = comes();
+    leaves();
+    drop(answer(&mut behind, polled).expect("the chance of the one before it"));
+    drop(answer(&mut newcomer, came).expect("its turn"));
     nothing_is_left(&place);
 }
