@@ -189,6 +189,9 @@ impl Coordinator {
             return self.request_in_time(request, now);
         }
         let Some((admitted, further)) = self.admit_plainly(request, now) else {
+            if !request.may_wait {
+                return self.refuse_plainly(request, now);
+            }
             return self.request_otherwise(request, now);
         };
         let outcome = Ok(admitted);

@@ -131,6 +131,13 @@ impl Providers {
         (provider.standing == Standing::Kept).then_some(&mut provider.scope)
     }
 
+    /// Whether that is so.
+    #[inline(always)]
+    pub(crate) fn is_kept(&self, number: u32) -> bool {
+        let provider = self.places.get(number as usize).filter(|_| number < self.configured);
+        provider.is_some_and(|provider| provider.standing == Standing::Kept)
+    }
+
     pub(crate) fn standing(&self, place: u32) -> Standing {
         self.places[place as usize].standing
     }

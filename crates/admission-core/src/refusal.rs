@@ -98,7 +98,8 @@ pub enum Hold {
 
 impl Hold {
     /// Whose limit it is, if it is one that can be changed.
-    pub(crate) fn limit_of(self) -> Option<Side> {
+    #[must_use]
+    pub const fn limit_of(self) -> Option<Side> {
         match self {
             Self::Concurrency(side) | Self::Interval(side, _) | Self::Log(side, _) => Some(side),
             Self::Unpolled | Self::Key | Self::HandOff(_) | Self::Cooldown | Self::Order => None,

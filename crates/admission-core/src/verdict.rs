@@ -113,6 +113,8 @@ impl Folded {
     pub(crate) fn audit(scope: &Scope, side: Side, ask: Ask<'_>, now: Instant) {
         if held_whoever_asks(scope, side).is_none() {
             assert_eq!(judge(scope, side, ask, now), judge_in_time(scope, side, ask, now), "folded pacers");
+            let opens = Opening::behind_at_length(scope, side, ask, 0, now);
+            assert_eq!(Opening::behind(scope, side, ask, 0, now), opens, "folded pacers");
         }
     }
 }
@@ -234,13 +236,24 @@ impl Opening {
         Self::gather(scope, side, ask, now, |log, cost| log.room(cost, scope.granted, now))
     }
 
-    /// The same for somebody who stands behind others (rule R2): logs of requests count those ahead,
+    /// The instant alone, for somebody who stands behind others (rule R2): logs of requests count those ahead,
     /// and what is held counts from now. Never later than the start can really be.
-    pub(crate) fn behind(scope: &Scope, side: Side, ask: Ask<'_>, ahead: u32, now: Instant) -> Self {
-        Self::gather(scope, side, ask, now, |log, cost| {
+    #[inline(always)]
+    pub(crate) fn behind(scope: &Scope, side: Side, ask: Ask<'_>, ahead: u32, now: Instant) -> Instant {
+        // Behind nobody it is what the scope's pacers have been folded into.
+        if ahead == 0 && scope.folded.is_known && !is_handing_off(scope) && !ask.is_exempt(side) {
+            return now.max(scope.not_before).max(scope.folded.at);
+        }
+        Self::behind_at_length(scope, side, ask, ahead, now)
+    }
+
+    #[inline(never)]
+    fn behind_at_length(scope: &Scope, side: Side, ask: Ask<'_>, ahead: u32, now: Instant) -> Instant {
+        let opening = Self::gather(scope, side, ask, now, |log, cost| {
             let ahead = if log.counts_requests() { u64::from(ahead) } else { 0 };
             log.room_behind(ahead, cost, scope.granted, now)
-        })
+        });
+        opening.at
     }
 
     #[inline(always)]

@@ -648,6 +648,25 @@ fn a_refusal_that_time_can_mend_says_when() {
     assert_eq!(play.refuses(150, &ask(A)).retry_after, Some(ms(300)));
 }
 
+// rule R1: who must not wait hears the same as who may not
+#[test]
+fn a_refusal_at_once_that_time_can_mend_says_when() {
+    let mut config = config(free(), &[quota(2, 400), gap(100)]);
+    config.units = 1;
+    let mut play = Play::of(&config);
+    play.starts(0, &ask(A));
+    play.starts(300, &ask(A));
+    let held_by = Some(Hold::Log(Side::Provider, 0));
+    let refused = Refusal { held_by, retry_after: Some(ms(90)), ..Refusal::new(Reason::Exhausted) };
+    assert_eq!(play.refuses(310, &ask(A).at_once()), refused);
+    play.starts(400, &ask(A).at_once());
+    // The client has no limits, and a provider without a window is told by its interval.
+    play.starts(450, &ask(B).at_once());
+    let held_by = Some(Hold::Interval(Side::Provider, 0));
+    let refused = Refusal { held_by, retry_after: Some(ms(50)), ..Refusal::new(Reason::Exhausted) };
+    assert_eq!(play.refuses(500, &ask(B).at_once()), refused);
+}
+
 /// 60 calls a minute, for which nobody waits more than 15 s.
 fn sixty_a_minute() -> Play {
     let mut config = config(free(), &[quota(60, MINUTE)]);

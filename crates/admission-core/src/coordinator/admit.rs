@@ -75,6 +75,28 @@ impl Coordinator {
         Ok(Admitted::Queued(ticket))
     }
 
+    /// A newcomer that must not wait, and does not start in the usual way: mostly it is refused, and that has no effect.
+    #[inline(never)]
+    pub(super) fn refuse_plainly(
+        &mut self,
+        request: &Request<'_>,
+        now: Instant,
+    ) -> Result<Admitted, Refusal> {
+        let place = request.provider.0;
+        let is_usual = request.key.is_none()
+            && request.costs.is_empty()
+            && !(self.is_closed || self.queue.has_more_units())
+            && self.providers.is_kept(place);
+        let hold = if is_usual { self.hold_of_newcomer(place, None, now) } else { None };
+        if hold.is_none() {
+            return self.request_otherwise(request, now);
+        }
+        let wait = self.newcomers_wait(place, now);
+        self.seen = now;
+        self.conclude(now);
+        Err(Refusal { held_by: hold, retry_after: wait, ..Refusal::new(Reason::Exhausted) })
+    }
+
     /// A newcomer that is to start now or not at all, without a cost, to a provider that is here; `None`, and nothing is
     /// changed, if it may not, or if others have to do with its key. `start`: when, or never if nobody knows.
     #[inline(never)]
@@ -207,7 +229,7 @@ impl Coordinator {
         let scope = &self.providers[provider];
         let client = Opening::behind(&self.client, Side::Client, of_client, ahead, now);
         let provider = Opening::behind(scope, Side::Provider, of_provider, ahead, now);
-        let wait = client.at.max(provider.at).saturating_duration_since(now);
+        let wait = client.max(provider).saturating_duration_since(now);
         (!wait.is_zero()).then_some(wait)
     }
 
