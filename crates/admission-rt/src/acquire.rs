@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use admission_core::{Admitted, Key, Reason, Refusal, Request, TicketId, TicketState};
+use admission_core::{Admitted, Key, ProviderId, Reason, Refusal, Request, TicketId, TicketState};
 
 use crate::alarms::{Booked, Host};
 use crate::baton::Likeness;
@@ -18,7 +18,7 @@ use crate::call::{Call, Extras, Rare};
 use crate::in_force::Told;
 use crate::millis::Millis;
 use crate::runtime::{Runtime, RuntimeId};
-use crate::shared::{Shared, Started, State};
+use crate::shared::{Shared, State};
 use crate::stage::{Heard, Stage};
 use crate::unwind::{Unwind, quietly};
 use crate::{AbortReason, Permit, Rejected, Waiting};
@@ -90,6 +90,48 @@ impl<R> fmt::Debug for Acquire<R> {
 
 /// An [`Acquire`] of whatever runtime. Nothing is left of one that has answered.
 pub(crate) struct Admit(Option<Live>);
+
+/// A call of which nothing was said but whom it goes to starts now, or is refused.
+///
+/// In line, as the usual way to start is, and for the same reason.
+#[inline(always)]
+pub(crate) fn at_once(shared: &Arc<Shared>, provider: ProviderId) -> Result<Permit, Rejected> {
+    match shared.start_plainly(provider) {
+        Some((ticket, likeness)) => {
+            Ok(Permit::new(shared.clone(), TicketId::from_bits(ticket), likeness, Extras(None)))
+        }
+        None => at_once_at_length(shared, provider),
+    }
+}
+
+/// The same in a turn at length. Where there are too many calls most are refused, so a refusal is put into words where
+/// what it is of is at hand, and not handed on.
+#[inline(never)]
+fn at_once_at_length(shared: &Arc<Shared>, provider: ProviderId) -> Result<Permit, Rejected> {
+    let request = Request::new(provider).at_once();
+    let mut outcome = Err(Rejected::Closed);
+    let (started, unwind) = shared.turn_timed(|state, time| {
+        // (By reference, and to where it is to be: to move an answer takes as long as to give it.)
+        match &state.request(&request, time) {
+            Ok(Admitted::Started(ticket) | Admitted::Queued(ticket)) => {
+                Some((*ticket, shared.note_start(state, provider, *ticket, time.read().is_none())))
+            }
+            Err(refusal) => {
+                shared.guess.note_refusal(state, true);
+                let limits = state.limits.of_refusal(refusal, provider).map(|limits| &**limits);
+                let name = shared.names.configured_name(provider);
+                outcome = Err(shared.names.rejected(refusal, limits, name, &[], None, None));
+                None
+            }
+        }
+    });
+    if let Some((ticket, likeness)) = started {
+        outcome = Ok(Permit::new(shared.clone(), ticket, likeness, Extras(None)));
+    }
+    // Last: whoever is woken may panic, and then the call must not be left running.
+    unwind.resume();
+    outcome
+}
 
 /// What a poll says: nothing yet, unless something is put here.
 type Answer = Poll<Result<Permit, Rejected>>;
@@ -191,18 +233,7 @@ impl Admit {
     fn start_short(&mut self) -> Option<Permit> {
         let live = self.0.as_ref().filter(|live| live.extras.0.is_none())?;
         let (ticket, likeness) = match live.stage {
-            Stage::Lazy { provider, .. } => {
-                let likeness = Likeness::plain(provider);
-                match live.shared.batons.take(likeness) {
-                    Some(ticket) => (ticket.to_bits(), likeness),
-                    None if live.shared.guess.is_short() => match live.shared.start_without_key(provider) {
-                        Started::No => return None,
-                        Started::Alike(ticket) => (ticket, likeness),
-                        Started::Alone(ticket) => (ticket, Likeness::NONE),
-                    },
-                    None => return None,
-                }
-            }
+            Stage::Lazy { provider, .. } => live.shared.start_plainly(provider)?,
             Stage::LazyKey { provider, key, .. } if live.shared.guess.is_short() => {
                 (live.shared.start_with_key(provider, Key(key))?, Likeness::NONE)
             }
@@ -444,10 +475,7 @@ impl Live {
         shared.turn_timed(|state, time| match state.request(&request, time) {
             Ok(Admitted::Started(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
-                shared.guess.note_refusal(state, false);
-                let likeness = state.likeness(provider, ticket, is_plain && time.read().is_none());
-                shared.batons.open(state, likeness);
-                Heard::Start(likeness)
+                Heard::Start(shared.note_start(state, provider, ticket, is_plain && time.read().is_none()))
             }
             Ok(Admitted::Queued(ticket)) => {
                 *stage = Stage::Waiting { provider, ticket };
@@ -583,7 +611,14 @@ impl Live {
             .refusal
             .key_holder
             .map(|holder| self.shared.other(holder.provider, holder.is_running, holder.since, told.at));
-        match self.shared.names.rejected(&told, provider, costs, unknown_unit, holder) {
+        match self.shared.names.rejected(
+            &told.refusal,
+            told.limits.as_deref(),
+            provider,
+            costs,
+            unknown_unit,
+            holder,
+        ) {
             Rejected::Aborted(asked) => Rejected::Aborted(self.look().unwrap_or(asked)),
             rejected => rejected,
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use admission_core::{ProviderId, UnitId};
 
-use crate::acquire::Admit;
+use crate::acquire::{Admit, at_once};
 use crate::builder::UNKNOWN_UNIT;
 use crate::guests::{Guest, Target};
 use crate::key::KeyGuard;
@@ -131,6 +131,9 @@ impl<R: Runtime> Call<R> {
     /// [`Rejected::Exhausted`] when the call would have to wait, and the other refusals as they
     /// apply. Needs no runtime.
     pub fn try_acquire(self) -> Result<Permit, Rejected> {
+        if self.key.is_none() && self.rare.is_none() {
+            return at_once(&self.shared, self.provider);
+        }
         Admit::new(self).at_once()
     }
 

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use admission_core::{Config, CountsFrom, Instant, Limits, Pacer, ProviderId, Refusal, ScopeId, Side};
+use admission_core::{Config, CountsFrom, Hold, Instant, Limits, Pacer, ProviderId, Refusal, ScopeId, Side};
 
 pub(crate) struct InForce {
     client: Arc<Limits>,
@@ -27,17 +27,16 @@ pub(crate) struct InForce {
     have_costs: bool,
 }
 
-/// A refusal, when it was told, and the limits of its two scopes then.
+/// A refusal, when it was told, and the limits of the scope then that held the call back.
 pub(crate) struct Told {
     pub(crate) refusal: Refusal,
     pub(crate) at: Instant,
-    pub(crate) limits: OfScopes,
+    pub(crate) limits: Option<Arc<Limits>>,
 }
 
 /// The limits of a call's two scopes at one moment.
-#[derive(Clone, Default)]
 pub(crate) struct OfScopes {
-    client: Option<Arc<Limits>>,
+    client: Arc<Limits>,
     provider: Option<Arc<Limits>>,
 }
 
@@ -90,14 +89,22 @@ impl InForce {
 
     /// Those of a call's two scopes.
     pub(crate) fn of_scopes(&self, provider: ProviderId) -> OfScopes {
-        OfScopes { client: Some(self.client.clone()), provider: self.of(provider).cloned() }
+        OfScopes { client: self.client.clone(), provider: self.of(provider).cloned() }
+    }
+
+    /// Those of which one held back a call to `provider`, unless they are not any more what they were.
+    #[inline(always)]
+    pub(crate) fn of_refusal(&self, refusal: &Refusal, provider: ProviderId) -> Option<&Arc<Limits>> {
+        match refusal.held_by?.limit_of()? {
+            _ if refusal.limits_changed => None,
+            Side::Client => Some(&self.client),
+            Side::Provider => self.of(provider),
+        }
     }
 
     pub(crate) fn told(&self, refusal: Refusal, provider: ProviderId, at: Instant) -> Told {
-        match refusal.held_by {
-            None => Told::alone(refusal),
-            Some(_) => Told { refusal, at, limits: self.of_scopes(provider) },
-        }
+        let limits = self.of_refusal(&refusal, provider).cloned();
+        Told { refusal, at, limits }
     }
 
     /// The machine has got other limits for a scope; what is no longer used is given back.
@@ -139,19 +146,16 @@ fn awaits_ends(limits: &Limits) -> bool {
 impl Told {
     /// A refusal that no limit has to do with.
     pub(crate) const fn alone(refusal: Refusal) -> Self {
-        Self { refusal, at: Instant::ZERO, limits: OfScopes { client: None, provider: None } }
+        Self { refusal, at: Instant::ZERO, limits: None }
     }
 }
 
 impl OfScopes {
-    pub(crate) fn of(&self, side: Side) -> Option<&Limits> {
-        match side {
-            Side::Client => self.client.as_deref(),
+    /// Those of which one holds a call back.
+    pub(crate) fn of(&self, hold: Hold) -> Option<&Limits> {
+        match hold.limit_of()? {
+            Side::Client => Some(&self.client),
             Side::Provider => self.provider.as_deref(),
         }
-    }
-
-    pub(crate) fn pacer(&self, side: Side, n: u16) -> Option<Pacer> {
-        self.of(side)?.pacers.get(usize::from(n)).copied()
     }
 }

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use admission_core::{
-    ChangeError as Change, ConfigError, Hold, LimitsError, Pacer, ProviderId, Reason, Side, UnitId,
+    ChangeError as Change, ConfigError, Hold, Limits, LimitsError, Pacer, ProviderId, Reason, Refusal, Side,
+    UnitId,
 };
 
 use crate::guests::Target;
-use crate::in_force::{OfScopes, Told};
 use crate::rejected::REQUESTS;
 use crate::{BuildError, ChangeError, Limit, LimitKind, OtherCall, Rejected, Scope, UnknownProvider};
 
@@ -70,51 +70,52 @@ impl Names {
         self.units.get(unit.index()).cloned().unwrap_or_else(|| "?".into())
     }
 
-    /// The refusal of a call to `provider`, in words. A reason to abort is not known here.
+    /// The refusal of a call to `provider`, in words; `limits` are those of which one held it back. A reason to
+    /// abort is not known here.
     pub(crate) fn rejected(
         &self,
-        told: &Told,
+        refusal: &Refusal,
+        limits: Option<&Limits>,
         provider: &Arc<str>,
         costs: &[(UnitId, u64)],
         unknown_unit: Option<&Arc<str>>,
         holder: Option<OtherCall>,
     ) -> Rejected {
-        let retry_after = told.refusal.retry_after;
-        let held_by = told.refusal.held_by.map(|hold| match hold {
-            // What they are now is not what they were.
-            _ if told.refusal.limits_changed => {
-                let limits = OfScopes::default();
-                self.limit(hold, &limits, provider, holder)
-            }
-            _ => self.limit(hold, &told.limits, provider, holder),
-        });
-        match told.refusal.reason {
+        let retry_after = refusal.retry_after;
+        let held_by = || refusal.held_by.map(|hold| self.limit(hold, limits, provider, holder));
+        match refusal.reason {
             Reason::Aborted => Rejected::Aborted(crate::AbortReason::Requested),
             Reason::UnknownProvider => Rejected::UnknownProvider { provider: provider.clone() },
             Reason::Removed => Rejected::Removed { provider: provider.clone() },
             Reason::UnknownUnit => {
                 Rejected::UnknownUnit(unknown_unit.cloned().unwrap_or_else(|| REQUESTS.into()))
             }
-            Reason::ImpossibleCost => self.impossible(told, provider, costs),
-            Reason::Exhausted => Rejected::Exhausted { held_by, retry_after },
-            Reason::MaxWait => Rejected::MaxWait { held_by, retry_after },
-            Reason::Overflow => Rejected::Overflow { held_by, retry_after },
-            Reason::AdmissionTimeout => Rejected::AdmissionTimeout { held_by, retry_after },
+            Reason::ImpossibleCost => self.impossible(refusal, limits, provider, costs),
+            Reason::Exhausted => Rejected::Exhausted { held_by: held_by(), retry_after },
+            Reason::MaxWait => Rejected::MaxWait { held_by: held_by(), retry_after },
+            Reason::Overflow => Rejected::Overflow { held_by: held_by(), retry_after },
+            Reason::AdmissionTimeout => Rejected::AdmissionTimeout { held_by: held_by(), retry_after },
             _ => Rejected::Closed,
         }
     }
 
     /// A refusal by rule L6. A call that waited hears of it when it is polled, and the limit may have
     /// changed again by then, even to one that the cost fits in.
-    fn impossible(&self, told: &Told, provider: &Arc<str>, costs: &[(UnitId, u64)]) -> Rejected {
-        let Some(hold @ Hold::Log(side, n)) = told.refusal.held_by else { return Rejected::Closed };
+    fn impossible(
+        &self,
+        refusal: &Refusal,
+        limits: Option<&Limits>,
+        provider: &Arc<str>,
+        costs: &[(UnitId, u64)],
+    ) -> Rejected {
+        let Some(hold @ Hold::Log(side, n)) = refusal.held_by else { return Rejected::Closed };
         let cost_in = |unit| {
             let stated = costs.iter().find(|(of, _)| *of == unit).map(|(_, cost)| *cost);
             stated.unwrap_or(u64::from(unit == UnitId::REQUESTS))
         };
-        match told.limits.pacer(side, n) {
-            Some(Pacer::Log(log)) if !told.refusal.limits_changed => Rejected::ImpossibleCost {
-                limit: self.limit(hold, &told.limits, provider, None),
+        match pacer(limits, n) {
+            Some(Pacer::Log(log)) => Rejected::ImpossibleCost {
+                limit: self.limit(hold, limits, provider, None),
                 cost: cost_in(log.unit),
                 allowed: log.limit,
             },
@@ -166,12 +167,13 @@ impl Names {
         }
     }
 
-    /// A hold in words. `limits` are those that were in force; without them it is one that has changed
-    /// since. `other` is the call that is in the way, if it is one.
+    /// A hold in words. `limits` are those that were in force in its scope; without them it is one that has
+    /// changed since. `other` is the call that is in the way, if it is one.
+    #[inline(always)]
     pub(crate) fn limit(
         &self,
         hold: Hold,
-        limits: &OfScopes,
+        limits: Option<&Limits>,
         provider: &Arc<str>,
         other: Option<OtherCall>,
     ) -> Limit {
@@ -181,16 +183,16 @@ impl Names {
             Hold::Unpolled => (Side::Provider, LimitKind::Unpolled),
             Hold::HandOff(side) => (side, LimitKind::HandOff),
             Hold::Concurrency(side) => {
-                let calls = limits.of(side).and_then(|limits| limits.max_concurrent);
+                let calls = limits.and_then(|limits| limits.max_concurrent);
                 (side, calls.map_or(LimitKind::Changed, LimitKind::Concurrency))
             }
-            Hold::Interval(side, n) => match limits.pacer(side, n) {
+            Hold::Interval(side, n) => match pacer(limits, n) {
                 Some(Pacer::Interval(pacer)) => (side, LimitKind::Interval(pacer.interval)),
                 Some(Pacer::Log(_)) | None => (side, LimitKind::Changed),
             },
-            Hold::Log(side, n) => match limits.pacer(side, n) {
+            Hold::Log(side, n) => match pacer(limits, n) {
                 Some(Pacer::Log(log)) => {
-                    let unit = self.unit_name(log.unit);
+                    let unit = (log.unit != UnitId::REQUESTS).then(|| self.unit_name(log.unit));
                     (side, LimitKind::Window { limit: log.limit, window: log.window, unit })
                 }
                 Some(Pacer::Interval(_)) | None => (side, LimitKind::Changed),
@@ -199,6 +201,10 @@ impl Names {
         };
         Limit { scope: scope(side, provider), kind }
     }
+}
+
+fn pacer(limits: Option<&Limits>, n: u16) -> Option<&Pacer> {
+    limits?.pacers.get(usize::from(n))
 }
 
 fn scope(side: Side, provider: &Arc<str>) -> Scope {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use admission_core::{ChangeError as Change, ScopeId};
 
+use crate::acquire::at_once;
 use crate::guests::Target;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
@@ -95,8 +96,13 @@ impl<R: Runtime> Provider<R> {
     /// # Errors
     ///
     /// [`Rejected`] says why not.
+    #[inline]
     pub fn try_acquire(&self) -> Result<Permit, Rejected> {
-        self.call().try_acquire()
+        // (What is mostly done with a call where there are too many; so nothing is made for it.)
+        match self.target.guest {
+            None => at_once(&self.shared, self.target.id),
+            Some(_) => self.call().try_acquire(),
+        }
     }
 
     /// Takes a place in the queue now; see [`Call::enqueue`].

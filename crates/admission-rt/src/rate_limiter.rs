@@ -90,6 +90,7 @@ impl<R: Runtime> RateLimiter<R> {
     /// # Errors
     ///
     /// [`Rejected`] says why not, and for how long at least it is no use to try again.
+    #[inline]
     pub fn try_acquire(&self) -> Result<Permit, Rejected> {
         self.provider.try_acquire()
     }

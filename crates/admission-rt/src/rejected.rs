@@ -312,8 +312,8 @@ pub enum LimitKind {
         limit: u64,
         /// The window's length, without the margin.
         window: Duration,
-        /// What is counted: `requests`, or a unit that was named.
-        unit: Arc<str>,
+        /// What is counted; `None` for requests.
+        unit: Option<Arc<str>>,
     },
     /// The provider is cooling down.
     Cooldown,
@@ -335,10 +335,8 @@ impl fmt::Display for LimitKind {
         match self {
             Self::Concurrency(calls) => write!(f, "{calls} at once"),
             Self::Interval(interval) => write!(f, "{} apart", Brief(*interval)),
-            Self::Window { limit, window, unit } if **unit == *REQUESTS => {
-                write!(f, "{limit} per {}", Brief(*window))
-            }
-            Self::Window { limit, window, unit } => {
+            Self::Window { limit, window, unit: None } => write!(f, "{limit} per {}", Brief(*window)),
+            Self::Window { limit, window, unit: Some(unit) } => {
                 write!(f, "{limit} {} per {}", Plain(unit), Brief(*window))
             }
             Self::Cooldown => f.write_str("a cooldown"),
@@ -430,7 +428,7 @@ mod tests {
     // rule R1
     #[test]
     fn a_refusal_reads_well_in_a_log() {
-        let window = LimitKind::Window { limit: 60, window: Duration::from_secs(60), unit: REQUESTS.into() };
+        let window = LimitKind::Window { limit: 60, window: Duration::from_secs(60), unit: None };
         let full = Rejected::Overflow {
             held_by: Some(github(window.clone())),
             retry_after: Some(Duration::from_millis(12_345)),
@@ -439,8 +437,11 @@ mod tests {
         assert_eq!(full.to_string(), words);
         assert_eq!(github(window).to_string(), "provider github: 60 per 60 s");
 
-        let tokens =
-            LimitKind::Window { limit: 90_000, window: Duration::from_millis(1_500), unit: "tokens".into() };
+        let tokens = LimitKind::Window {
+            limit: 90_000,
+            window: Duration::from_millis(1_500),
+            unit: Some("tokens".into()),
+        };
         let limit = Limit { scope: Scope::Client, kind: tokens };
         let above = Rejected::ImpossibleCost { limit, cost: 100_000, allowed: 90_000 };
         let words = "client: a cost of 100000 is above 90000 tokens per 1.5 s";

@@ -149,6 +149,38 @@ impl Shared {
         })
     }
 
+    /// A call of which nothing but its provider was said takes over the ticket of one like it, or else it starts in one
+    /// short turn, where that looks likely. If not, nothing has happened.
+    #[inline(always)]
+    pub(crate) fn start_plainly(&self, provider: ProviderId) -> Option<(u64, Likeness)> {
+        let likeness = Likeness::plain(provider);
+        match self.batons.take(likeness) {
+            Some(ticket) => Some((ticket.to_bits(), likeness)),
+            None if self.guess.is_short() => match self.start_without_key(provider) {
+                Started::No => None,
+                Started::Alike(ticket) => Some((ticket, likeness)),
+                Started::Alone(ticket) => Some((ticket, Likeness::NONE)),
+            },
+            None => None,
+        }
+    }
+
+    /// A call has started by its first turn at length; says what others it is like. `is_plain`: it has neither key nor
+    /// cost, and was not told the time.
+    #[inline]
+    pub(crate) fn note_start(
+        &self,
+        state: &mut State,
+        provider: ProviderId,
+        ticket: TicketId,
+        is_plain: bool,
+    ) -> Likeness {
+        self.guess.note_refusal(state, false);
+        let likeness = state.likeness(provider, ticket, is_plain);
+        self.batons.open(state, likeness);
+        likeness
+    }
+
     /// The turn of a call that starts while nobody waits and nobody is to be told anything, which is nothing to anybody
     /// else. In any other case nothing has happened, and the call goes the long way.
     #[inline(never)]
