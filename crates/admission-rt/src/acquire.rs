@@ -120,7 +120,7 @@ fn at_once_at_length(shared: &Arc<Shared>, provider: ProviderId) -> Result<Permi
                 shared.guess.note_refusal(state, true);
                 let limits = state.limits.of_refusal(refusal, provider).map(|limits| &**limits);
                 let name = shared.names.configured_name(provider);
-                outcome = Err(shared.names.rejected(refusal, limits, name, &[], None, None));
+                outcome = Err(shared.names.rejected(refusal, limits, name, &[], None, || None));
                 None
             }
         }
@@ -607,18 +607,12 @@ impl Live {
         let costs = rare.map_or(&[][..], |rare| rare.costs.as_slice());
         let unknown_unit = rare.and_then(|rare| rare.unknown_unit.as_ref());
         let provider = Rare::provider(rare, &self.shared, provider);
-        let holder = told
-            .refusal
-            .key_holder
-            .map(|holder| self.shared.other(holder.provider, holder.is_running, holder.since, told.at));
-        match self.shared.names.rejected(
-            &told.refusal,
-            told.limits.as_deref(),
-            provider,
-            costs,
-            unknown_unit,
-            holder,
-        ) {
+        let holder = || {
+            let holder = told.refusal.key_holder?;
+            Some(self.shared.other(holder.provider, holder.is_running, holder.since, told.at))
+        };
+        let limits = told.limits.as_deref();
+        match self.shared.names.rejected(&told.refusal, limits, provider, costs, unknown_unit, holder) {
             Rejected::Aborted(asked) => Rejected::Aborted(self.look().unwrap_or(asked)),
             rejected => rejected,
         }

@@ -72,6 +72,7 @@ impl Names {
 
     /// The refusal of a call to `provider`, in words; `limits` are those of which one held it back. A reason to
     /// abort is not known here.
+    #[inline(always)]
     pub(crate) fn rejected(
         &self,
         refusal: &Refusal,
@@ -79,7 +80,7 @@ impl Names {
         provider: &Arc<str>,
         costs: &[(UnitId, u64)],
         unknown_unit: Option<&Arc<str>>,
-        holder: Option<OtherCall>,
+        holder: impl FnOnce() -> Option<OtherCall>,
     ) -> Rejected {
         let retry_after = refusal.retry_after;
         let held_by = || refusal.held_by.map(|hold| self.limit(hold, limits, provider, holder));
@@ -101,6 +102,7 @@ impl Names {
 
     /// A refusal by rule L6. A call that waited hears of it when it is polled, and the limit may have
     /// changed again by then, even to one that the cost fits in.
+    #[cold]
     fn impossible(
         &self,
         refusal: &Refusal,
@@ -115,7 +117,7 @@ impl Names {
         };
         match pacer(limits, n) {
             Some(Pacer::Log(log)) => Rejected::ImpossibleCost {
-                limit: self.limit(hold, limits, provider, None),
+                limit: self.limit(hold, limits, provider, || None),
                 cost: cost_in(log.unit),
                 allowed: log.limit,
             },
@@ -175,10 +177,10 @@ impl Names {
         hold: Hold,
         limits: Option<&Limits>,
         provider: &Arc<str>,
-        other: Option<OtherCall>,
+        other: impl FnOnce() -> Option<OtherCall>,
     ) -> Limit {
         let (side, kind) = match hold {
-            Hold::Key => (Side::Provider, LimitKind::Key(other)),
+            Hold::Key => (Side::Provider, LimitKind::Key(other())),
             Hold::Cooldown => (Side::Provider, LimitKind::Cooldown),
             Hold::Unpolled => (Side::Provider, LimitKind::Unpolled),
             Hold::HandOff(side) => (side, LimitKind::HandOff),
@@ -197,7 +199,7 @@ impl Names {
                 }
                 Some(Pacer::Interval(_)) | None => (side, LimitKind::Changed),
             },
-            _ => (Side::Provider, LimitKind::Order(other)),
+            _ => (Side::Provider, LimitKind::Order(other())),
         };
         Limit { scope: scope(side, provider), kind }
     }

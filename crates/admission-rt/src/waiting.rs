@@ -164,7 +164,7 @@ impl Shared {
                         .map(|holder| (holder.provider, holder.is_running, holder.since));
                     let other = if *hold == Hold::Key { holder } else { older };
                     let other = other.map(|(provider, runs, since)| self.other(provider, runs, since, *at));
-                    self.names.limit(*hold, limits.of(*hold), &provider, other)
+                    self.names.limit(*hold, limits.of(*hold), &provider, || other)
                 },
                 time_left: until.and_then(from_now),
             });
