@@ -77,7 +77,10 @@ pub fn count(group: &str, case: &str) -> Result<Stalls, String> {
     often.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
     let each = trace.found.values().sum::<u64>() as f64 / TRACED as f64;
     let base = base(&program, trace.code).unwrap_or(0);
-    let name = |at: u64| name(&program, at - base).unwrap_or_else(|| format!("{:x}", at - base));
+    let name = |at: u64| {
+        let at = at.saturating_sub(base);
+        name(&program, at).unwrap_or_else(|| format!("{at:x}"))
+    };
     let places = often
         .iter()
         .map(|((read, written), _)| format!("read by {}\n      written by {}", name(*read), name(*written)));
