@@ -153,6 +153,15 @@ fn matrix() -> Vec<Row> {
         Row::new("embedding", "loops, executors and runtimes of others", [Step::test("-p embedding")])
             .quick(),
         embassy_mock(),
+        // Most of them are built by long rows alone, which would be the first to say so.
+        Row::new(
+            "lock files",
+            "every workspace beside this one locks what it needs",
+            ["fuzz", "tests/embassy-mock", "tests/machines", "tests/no-std"].map(|folder| {
+                Step::cargo(&format!("update --workspace --locked --manifest-path {folder}/Cargo.toml"))
+            }),
+        )
+        .quick(),
         Row::new("xtask", "these chores and the checks of tidy", [Step::test("-p xtask")]).quick(),
     ];
     rows.push(Row::new(
