@@ -136,8 +136,8 @@ fn at_once_at_length(shared: &Arc<Shared>, provider: ProviderId) -> Result<Permi
 /// What a poll says: nothing yet, unless something is put here.
 type Answer = Poll<Result<Permit, Rejected>>;
 
-/// A call that has not been answered. Its fields are dropped in this order: the key's number goes after the ticket, and
-/// so does the provider's.
+/// A call that has not been answered. The ticket goes first (see [`leave`](Self::leave)), and then the fields in this
+/// order: so the key's number goes after the ticket, and so does the provider's.
 struct Live {
     stage: Stage,
     extras: Extras,
@@ -350,15 +350,18 @@ impl Admit {
             }
         }
         let refused = match (aborted, heard) {
-            (Some(reason), _) => self.aborted(reason),
+            (Some(reason), _) => Rejected::Aborted(reason),
             (None, Heard::Start(likeness)) => return self.started(likeness, answer),
-            (None, Heard::Refused) => self.refused(told.take()),
-            (None, Heard::NoRuntime) => {
-                self.finish();
-                Rejected::NoRuntime
-            }
+            (None, Heard::Refused) => live.rejected(told.take()),
+            (None, Heard::NoRuntime) => Rejected::NoRuntime,
             (None, Heard::Settled | Heard::Unsettled) => return,
         };
+        if live.has_signal() {
+            // Kept until it is gone: a source of the signal's that goes with it may panic, and then the next poll tells.
+            live.keep(refused);
+            return self.tell(answer);
+        }
+        self.finish();
         *answer = Poll::Ready(Err(refused));
     }
 
@@ -439,9 +442,12 @@ impl Live {
     /// to it as soon as it has a ticket, and its waker comes after that.
     #[inline]
     fn is_likely_to_wait(&self) -> bool {
-        self.shared.guess.is_queue()
-            && !self.shared.manner.at_once
-            && self.extras.0.as_ref().is_none_or(|rare| rare.signal.is_none())
+        self.shared.guess.is_queue() && !self.shared.manner.at_once && !self.has_signal()
+    }
+
+    #[inline]
+    fn has_signal(&self) -> bool {
+        self.extras.0.as_ref().is_some_and(|rare| rare.signal.is_some())
     }
 
     /// Asks the machine, and notes what it says; `wait` says how a call is settled that has to wait.

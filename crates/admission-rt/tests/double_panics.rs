@@ -229,3 +229,34 @@ fn a_refusal_meets_the_panic_of_its_signals_source_and_is_told_all_the_same() {
     drop(permit);
     assert_eq!(admission.counts(), counts(0, 0, 0));
 }
+
+// rules W3, W5
+#[test]
+fn a_call_that_is_dropped_with_a_signal_that_panics_leaves_nothing() {
+    let world = World::new();
+    let _entered = world.enter();
+    let admission = world.builder().provider("a", |p| p.max_concurrent(1)).build().unwrap();
+    let a = admission.provider("a").unwrap();
+    let permit = a.try_acquire().unwrap();
+    let signal = || {
+        let source = Bomb;
+        AbortSignal::from_future(poll_fn(move |_| {
+            let _ = &source;
+            Poll::<AbortReason>::Pending
+        }))
+    };
+    for is_unwinding in [false, true] {
+        let mut call = Task::new(a.key("text").abort_signal(&signal()).acquire());
+        assert!(call.poll().is_pending());
+        assert_eq!(admission.counts(), counts(1, 1, 0));
+        let dropped = catch_unwind(AssertUnwindSafe(move || {
+            let _call = call;
+            assert!(!is_unwinding, "the caller's own");
+        }));
+        assert_eq!(dropped.is_err(), is_unwinding, "no panic of the source's gets out");
+        assert_eq!(admission.counts(), counts(1, 0, 0));
+    }
+    drop(permit);
+    drop(a.key("text").try_acquire().unwrap());
+    assert_eq!(admission.counts(), counts(0, 0, 0));
+}
