@@ -107,7 +107,7 @@ pub fn watch(path: &Path, groups: &[Group], is_renewed: bool) -> Result<(), Stri
             );
             wrong += usize::from(!verdict.1);
             let stalls = stalls::count(group.name, &case.name)?;
-            if stalls.each >= 0.5 {
+            if stalls.each >= stalls::OFTEN {
                 println!(
                     "  reads {:.1} values as a whole right after their pieces were written:",
                     stalls.each

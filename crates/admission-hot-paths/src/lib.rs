@@ -2,8 +2,9 @@
 //! times beside its peers.
 //!
 //! Owns: the jobs that are admission's own, how one is run many times, the count of instructions with the file
-//! that notes it, and the look for what a path waits for. Lacks the peers and the clock, which are `admission-bench`'s: so this builds in seconds, and a
-//! change that makes a path longer is seen in every run of the checks.
+//! that notes it, and the look for what a path waits for. Lacks the peers and the clock, which are
+//! `admission-bench`'s: so this builds in seconds, and a change that makes a path longer is seen in every run of the
+//! checks.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to the terminal")]
 

@@ -1,8 +1,8 @@
 //! Counts values that are read as a whole right after they were written in pieces, through valgrind's lackey.
 //!
 //! A processor hands what was just written on to whoever reads it, but only if one write has all of it. Otherwise the
-//! read waits until the pieces are out: 12 cycles and more, which is as much as a lock, and no count of instructions shows
-//! it. It comes of values that are put together field by field and then moved as a whole.
+//! read waits until the pieces are out: 12 cycles and more, which is as much as a lock, and no count of instructions
+//! shows it. It comes of values that are put together field by field and then moved as a whole.
 //!
 //! Owns: the trace of one case, and what is looked for in it. Lacks the cases, and any knowledge of locks: they too
 //! wait until what was written is out, so a read right behind one costs nothing more, and is counted all the same.
@@ -20,6 +20,12 @@ use crate::{Group, Run};
 const TRACED: u64 = 500;
 /// For how many instructions a write is on its way.
 const ON_ITS_WAY: u64 = 60;
+/// So often in each operation is too often.
+pub const OFTEN: f64 = 0.5;
+/// So many places are named at most.
+const NAMED: usize = 8;
+/// So many lines are kept of what was said beside the trace.
+const KEPT: usize = 20;
 /// Written right before what is looked at, and right after it.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
@@ -46,7 +52,7 @@ pub fn one(groups: &[Group], group: &str, case: &str) -> Result<(), String> {
 pub struct Stalls {
     /// In each operation.
     pub each: f64,
-    /// The instructions, if the tools that name them are there.
+    /// The instructions where that is [too often](OFTEN), most of all first; by name if the tools for that are there.
     pub places: Vec<String>,
 }
 
@@ -71,19 +77,21 @@ pub fn count(group: &str, case: &str) -> Result<Stalls, String> {
     }
     let status = traced.wait().map_err(|error| error.to_string())?;
     if !status.success() || trace.marks < 2 {
-        return Err(format!("{group}, {case}: nothing was traced"));
+        let said: Vec<_> = trace.said.into();
+        return Err(format!("{group}, {case}: nothing was traced\n{}", said.join("\n")));
     }
-    let mut often: Vec<_> = trace.found.iter().filter(|(_, times)| **times >= TRACED / 2).collect();
-    often.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
     let each = trace.found.values().sum::<u64>() as f64 / TRACED as f64;
+    if each < OFTEN {
+        return Ok(Stalls { each, places: vec![] });
+    }
     let base = base(&program, trace.code).unwrap_or(0);
     let name = |at: u64| {
         let at = at.saturating_sub(base);
         name(&program, at).unwrap_or_else(|| format!("{at:x}"))
     };
-    let places = often
-        .iter()
-        .map(|((read, written), _)| format!("read by {}\n      written by {}", name(*read), name(*written)));
+    let most = trace.most().into_iter().take(NAMED);
+    let places =
+        most.map(|(read, written)| format!("read by {}\n      written by {}", name(read), name(written)));
     Ok(Stalls { each, places: places.collect() })
 }
 
@@ -99,6 +107,8 @@ struct Trace {
     written: VecDeque<Written>,
     /// Pairs of a read and a write, and how often they met.
     found: HashMap<(u64, u64), u64>,
+    /// What valgrind and the program said beside it, lastly.
+    said: VecDeque<String>,
 }
 
 struct Written {
@@ -118,9 +128,7 @@ impl Trace {
             }
             return;
         }
-        let Some((kind, place)) = line.split_at_checked(3) else { return };
-        let Some((from, size)) = place.split_once(',') else { return };
-        let (Some(from), Ok(size)) = (hex(from), size.parse::<u64>()) else { return };
+        let Some((kind, from, size)) = access(line) else { return self.keep(line) };
         match kind {
             "I  " => {
                 self.instructions += 1;
@@ -132,8 +140,25 @@ impl Trace {
                 self.read(from, from + size);
                 self.write(from, from + size);
             }
-            _ => {}
+            _ => self.keep(line),
         }
+    }
+
+    fn keep(&mut self, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        if self.said.len() == KEPT {
+            self.said.pop_front();
+        }
+        self.said.push_back(line.to_owned());
+    }
+
+    /// The pairs that met, those that met most often first.
+    fn most(&self) -> Vec<(u64, u64)> {
+        let mut pairs: Vec<_> = self.found.iter().collect();
+        pairs.sort_by_key(|(pair, times)| (std::cmp::Reverse(**times), **pair));
+        pairs.into_iter().map(|(pair, _)| *pair).collect()
     }
 
     fn read(&mut self, from: u64, to: u64) {
@@ -159,6 +184,13 @@ impl Trace {
             self.written.push_back(Written { from, to, instruction: self.instructions, at: self.at });
         }
     }
+}
+
+/// What kind of access a line tells of, where, and how large.
+fn access(line: &str) -> Option<(&str, u64, u64)> {
+    let (kind, place) = line.split_at_checked(3)?;
+    let (from, size) = place.split_once(',')?;
+    Some((kind, hex(from)?, size.parse().ok()?))
 }
 
 fn hex(text: &str) -> Option<u64> {
@@ -211,5 +243,24 @@ mod tests {
         let later: Vec<&str> =
             pieces[..4].iter().chain(&["I  7,4"; 100]).chain(&pieces[4..]).copied().collect();
         assert_eq!(found(&later), 0, "they are out by then");
+    }
+
+    #[test]
+    fn places_come_in_order() {
+        let mut trace = Trace::default();
+        trace.found.extend([((1, 2), 3), ((7, 8), 9), ((3, 4), 3)]);
+        assert_eq!(trace.most(), [(7, 8), (1, 2), (3, 4)]);
+    }
+
+    #[test]
+    fn what_is_said_beside_the_trace_is_kept_in_part() {
+        let mut trace = Trace::default();
+        for line in ["I  1,4", "==7== Lackey", " S 10,8", "I  2", "", "thread 'main' panicked, 4"] {
+            trace.hear(line.as_bytes());
+        }
+        assert_eq!(trace.instructions, 1, "a line that was cut in two is none");
+        assert_eq!(trace.said, ["==7== Lackey", "I  2", "thread 'main' panicked, 4"]);
+        (0..100).for_each(|_| trace.hear(b"more"));
+        assert_eq!(trace.said.len(), KEPT);
     }
 }
